@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.authoring import Examination, _folder_chats, examine
+from tavernkit.authoring import Examination, _installations, examine
 from tests.silly_tavern import generated_folder as made
 
 
@@ -123,7 +123,7 @@ def test_odd_headers_are_no_findings(folder: Path, odd: Any) -> None:
 def test_a_huge_folder_is_read_up_to_a_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
         write_chat(folder, f"chats/Lyra Vale/{number}", {"persona": f"{number}.png"}, {"mes": "x" * 1000})
-    monkeypatch.setattr(_folder_chats, "MAX_READ_BYTES", 2500)
+    monkeypatch.setattr(_installations, "MAX_READ_BYTES", 2500)
     missing = found_in(folder).missing
     assert [line for line in missing if "persona" in line] == [
         f"the persona {number}.png is not in User Avatars, locked to it: Lyra Vale/{number}" for number in range(2)
@@ -132,7 +132,7 @@ def test_a_huge_folder_is_read_up_to_a_limit(folder: Path, monkeypatch: pytest.M
 
 
 def test_long_lists_end_with_how_many_more_there_are(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_folder_chats, "MAX_LINES", 3)
+    monkeypatch.setattr(_installations, "MAX_LINES", 3)
     write_chat(folder, "chats/Lyra Vale/one", {f"key{number}": 1 for number in range(10)})
     assert found_in(folder).unsupported[3:] == ["… and 7 more like it"]
 

@@ -10,7 +10,7 @@ import pytest
 
 import tavernkit as tk
 from tavernkit.batching import BatchRecord, GenerateOptions
-from tavernkit.batching._record import encode
+from tavernkit.batching._tasks import encode
 from tests.batching.grids import by_key, records, write_grid
 
 

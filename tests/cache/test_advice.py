@@ -13,7 +13,7 @@ from tavernkit._values import JsonObject, is_list, is_object
 from tavernkit.cache import mapped_origin, plan_spans
 from tavernkit.examples import example_path
 from tavernkit.lint._books import lint_world_book
-from tavernkit.lint._bundles import lint_bundle
+from tavernkit.lint._files import lint_bundle
 from tavernkit.lint._finding import Finding
 from tavernkit.lint._presets import lint_preset
 from tavernkit.report import overview, render_html

@@ -6,7 +6,7 @@ import pytest
 
 from tavernkit._values import JsonObject
 from tavernkit.dialects import Attachment, anthropic_tool_choice, anthropic_tools, convert
-from tavernkit.dialects._tool_calls import NO_RESULT
+from tavernkit.dialects._messages import NO_RESULT
 from tavernkit.errors import WarningLog
 from tavernkit.prompt import Message
 

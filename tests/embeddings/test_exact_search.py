@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tavernkit.embeddings import IndexItem, LocalEmbedder, OpenAIEmbedder, VectorIndex
-from tavernkit.embeddings import _columns as columns
 from tavernkit.embeddings import _index as index
+from tavernkit.embeddings import _search as columns
 from tavernkit.errors import ConfigError
 
 NUMBERS = st.floats(-10, 10, width=32)

@@ -15,8 +15,10 @@ CODE = re.compile(r'"([A-Z]{3,}(?:_[A-Z]+)*|[A-Z]+(?:_[A-Z]+)+)"')
 
 
 def test_every_code_has_a_line() -> None:
-    files = [*(SOURCE / "lint").glob("*.py"), *(SOURCE / "cards").glob("_validation*.py")]
-    used = {code for file in files for code in CODE.findall(file.read_text(encoding="utf-8"))}
+    texts = [file.read_text(encoding="utf-8") for file in (SOURCE / "lint").glob("*.py")]
+    of_cards = [file.read_text(encoding="utf-8") for file in (SOURCE / "cards").glob("*.py")]
+    texts += [text for text in of_cards if "Severity" in text]
+    used = {code for text in texts for code in CODE.findall(text)}
     used |= {kind.upper() for kind in get_args(DiagnosticKind)}
     explained = set(re.findall(r"^\| `([A-Z0-9_]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
     assert used == explained

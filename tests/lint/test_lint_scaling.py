@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tavernkit._text.js_regex import JSRegex
-from tavernkit.lint import _time_limit as time_limit
+from tavernkit.lint import _texts as texts
 from tavernkit.lint import lint_file
-from tavernkit.lint._worst_case import measure_worst_case
+from tavernkit.lint._scripts import measure_worst_case
 
 
 @pytest.fixture(autouse=True)
 def short_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_limit, "MAX_SECONDS", 1.0)
+    monkeypatch.setattr(texts, "MAX_SECONDS", 1.0)
 
 
 def codes(path: Path) -> list[str]:

@@ -16,7 +16,7 @@ from tavernkit.prompt import Block, Plan
 from tavernkit.prompt._source_spans import Span, TextSource
 from tavernkit.report import family_of, lore_rows, overview, render_html
 from tavernkit.report._html import Rectangle, squarify
-from tavernkit.report._sources import sentences_of, words_of
+from tavernkit.report._overview import sentences_of, words_of
 from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookEntry, LoreMessage
 from tavernkit.risu_ai._lorebook import ScanInput as LorebookInput
 from tests.silly_tavern.world_info.scanning import make_book, scan

@@ -11,7 +11,7 @@ from tavernkit import silly_tavern as st
 from tavernkit.cards import Character, User
 from tavernkit.prompt import Plan
 from tavernkit.prompt._source_map import SourceMap
-from tavernkit.report._plan_overview import overview
+from tavernkit.report._overview import overview
 from tests.source_map.recorded import problems
 
 LONG_NAME = "Aria of the Seventeen Lanterns"

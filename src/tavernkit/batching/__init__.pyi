@@ -6,7 +6,7 @@ from tavernkit.batching._engine import iter_batch as iter_batch
 from tavernkit.batching._evaluation import evaluate as evaluate
 from tavernkit.batching._generation import GenerateOptions as GenerateOptions
 from tavernkit.batching._grid import Grid as Grid
-from tavernkit.batching._record import BatchFormat as BatchFormat
-from tavernkit.batching._record import BatchRecord as BatchRecord
+from tavernkit.batching._tasks import BatchFormat as BatchFormat
+from tavernkit.batching._tasks import BatchRecord as BatchRecord
 
 __all__: list[str]

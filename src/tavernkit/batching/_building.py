@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, LRUCache, is_sequence, thaw_object
-from tavernkit.batching._record import BatchRecord
-from tavernkit.batching._tasks import UNREADABLE, BuildOptions, FileRef, Task
+from tavernkit.batching._tasks import UNREADABLE, BatchRecord, BuildOptions, FileRef, Task
 from tavernkit.cards import Bundle, User, load
 from tavernkit.cards._json_text import parse_json
 from tavernkit.conversation._books import parse_book, world_book

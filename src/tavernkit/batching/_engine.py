@@ -24,8 +24,7 @@ from tavernkit.batching._generation import GenerateOptions, answering
 from tavernkit.batching._grid import Grid, Selection
 from tavernkit.batching._output import OutputFolder
 from tavernkit.batching._ray_cluster import Cluster
-from tavernkit.batching._record import FORMATS, BatchFormat, BatchRecord
-from tavernkit.batching._tasks import SCHEMA_VERSION, FileRef, Keyed
+from tavernkit.batching._tasks import FORMATS, SCHEMA_VERSION, BatchFormat, BatchRecord, FileRef, Keyed
 from tavernkit.errors import ConfigError
 
 MAX_CHUNK: Final = 64

@@ -21,8 +21,7 @@ from typing import IO, Final, NamedTuple, TypeAlias
 
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject
 from tavernkit.batching._building import PromptMaker
-from tavernkit.batching._record import BatchFormat, BatchRecord, encode
-from tavernkit.batching._tasks import Task
+from tavernkit.batching._tasks import BatchFormat, BatchRecord, Task, encode
 from tavernkit.errors import TavernKitError
 from tavernkit.models._request import Request
 

@@ -16,8 +16,8 @@ from typing import Final, Protocol, Self, TypeVar
 
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, is_mapping, thaw_object
 from tavernkit.batching._executors import Built, Chunk, Executor, Job, Results, encoded
-from tavernkit.batching._record import BatchFormat, BatchRecord
 from tavernkit.batching._sources import suggestion
+from tavernkit.batching._tasks import BatchFormat, BatchRecord
 from tavernkit.budget._estimator import count_tokens
 from tavernkit.errors import ConfigError
 from tavernkit.models import (

@@ -18,8 +18,7 @@ from typing import BinaryIO, Final, Self
 
 from tavernkit._values import JsonObject, is_object
 from tavernkit.batching._parquet import copy_without, read_columns, read_keys, require_parquet, write_records
-from tavernkit.batching._record import BatchFormat
-from tavernkit.batching._tasks import SCHEMA_VERSION
+from tavernkit.batching._tasks import SCHEMA_VERSION, BatchFormat
 from tavernkit.errors import ConfigError
 
 MANIFEST: Final = "manifest.json"

@@ -16,8 +16,7 @@ from typing import Final, Protocol, cast
 
 from tavernkit.batching._executors import Built, Chunk, Executor, Job, Results, Worker, failure
 from tavernkit.batching._generation import Answerer, GenerateOptions, Meter
-from tavernkit.batching._record import BatchFormat
-from tavernkit.batching._tasks import Task
+from tavernkit.batching._tasks import BatchFormat, Task
 from tavernkit.errors import ConfigError
 
 INSTALL_HINT: Final = "--ray needs Ray: pip install 'tavernkit[ray]'"

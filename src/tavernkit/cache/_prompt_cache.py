@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tavernkit._values import JsonObject
-from tavernkit.cache._breakpoints import choose_breakpoints
-from tavernkit.cache._breaks import PrefixBreak, common_tokens, find_break, worst_first
+from tavernkit.cache._breaks import PrefixBreak, advise, common_tokens, find_break, worst_first
 from tavernkit.cache._profiles import CacheProfile, find_profile
-from tavernkit.cache._spans import Span, plan_spans, total_tokens
+from tavernkit.cache._spans import Span, choose_breakpoints, plan_spans, total_tokens
 from tavernkit.errors import ConfigError
 from tavernkit.models._reply import Usage
 from tavernkit.prompt._plan import Plan
@@ -105,8 +104,6 @@ class CacheReport:
 
     def advice(self) -> list[str]:
         """Return advice on what would save most, with numbers."""
-        from tavernkit.cache._advice import advise
-
         return advise(self)
 
     def to_dict(self) -> JsonObject:

@@ -14,7 +14,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from tavernkit.cli.terminal import console, table, visible
-from tavernkit.report._sources import source_label, words_of
+from tavernkit.report._overview import source_label, words_of
 
 if TYPE_CHECKING:
     from tavernkit.cache import CacheReport, CacheTurn
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tavernkit.prompt._source_map import SourceMap
     from tavernkit.prompt._source_spans import Place, TextSource, Use
     from tavernkit.prompt._trace import Trace
-    from tavernkit.report._plan_overview import Overview, Part, Share
+    from tavernkit.report._overview import Overview, Part, Share
 
 PREVIEW_LINES = 6
 """Lines of a block that are shown by default."""

@@ -8,9 +8,9 @@ from tavernkit.dialects._registry import convert as convert
 from tavernkit.dialects._registry import register as register
 from tavernkit.dialects._registry import registered as registered
 from tavernkit.dialects._registry import unregister as unregister
-from tavernkit.dialects._tools import anthropic_tool_choice as anthropic_tool_choice
-from tavernkit.dialects._tools import anthropic_tools as anthropic_tools
-from tavernkit.dialects._tools import google_tool_config as google_tool_config
-from tavernkit.dialects._tools import google_tools as google_tools
+from tavernkit.dialects._shapes import anthropic_tool_choice as anthropic_tool_choice
+from tavernkit.dialects._shapes import anthropic_tools as anthropic_tools
+from tavernkit.dialects._shapes import google_tool_config as google_tool_config
+from tavernkit.dialects._shapes import google_tools as google_tools
 
 __all__: list[str]

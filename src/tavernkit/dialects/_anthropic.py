@@ -9,15 +9,27 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import join
 from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw
 from tavernkit.dialects._attachments import Attachment, attachments_of
-from tavernkit.dialects._messages import metadata_value, warn_about_loss
-from tavernkit.dialects._shapes import DEFAULT_PLACEHOLDER, anthropic_base64, anthropic_block, merge_neighbours
-from tavernkit.dialects._tool_calls import failed, settle_tool_results, tool_call_id, tool_calls
-from tavernkit.dialects._tools import anthropic_tool_choice, anthropic_tools
+from tavernkit.dialects._messages import (
+    failed,
+    metadata_value,
+    settle_tool_results,
+    tool_call_id,
+    tool_calls,
+    warn_about_loss,
+)
+from tavernkit.dialects._shapes import (
+    DEFAULT_PLACEHOLDER,
+    anthropic_base64,
+    anthropic_block,
+    anthropic_tool_choice,
+    anthropic_tools,
+    merge_neighbours,
+)
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt._message import Message
 
 
-def convert(
+def to_anthropic(
     messages: Sequence[Message],
     *,
     strict_alternation: bool = False,

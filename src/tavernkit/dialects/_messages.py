@@ -1,12 +1,15 @@
-"""Reading what dialects need from a message."""
+"""What dialects read from a message: its content and metadata, tool calls and tool results."""
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import join
-from tavernkit._values import FrozenJson, is_mapping, is_sequence
+from tavernkit._values import FrozenJson, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.prompt._message import Message
 
@@ -83,3 +86,154 @@ def _content(content: object) -> tuple[str, list[object]]:
 
 def _list(value: object) -> Sequence[object]:
     return value if is_sequence(value) else []
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call a model made. ``arguments`` is always an object, whatever the model wrote."""
+
+    id: str
+    name: str
+    arguments: JsonObject
+    signature: str | None = None
+
+
+def tool_calls(message: Message, warn: Warn) -> list[ToolCall]:
+    """Return the calls of a message; arguments that are not an object become an empty one, with a warning."""
+    raw = metadata_value(message, "tool_calls")
+    if not is_sequence(raw):
+        return []
+    return [call for call in (_parse(each, warn) for each in raw) if call is not None]
+
+
+def call_names(message: Message) -> list[tuple[str, str]]:
+    """Return the ids and names of the calls of a message, without reading their arguments."""
+    raw = metadata_value(message, "tool_calls")
+    if not is_sequence(raw):
+        return []
+    return [(_text(each.get("id")), _text(_function(each).get("name"))) for each in raw if is_mapping(each)]
+
+
+def tool_call_id(message: Message) -> str:
+    """Return the id of the call that a tool message answers; empty if it has none."""
+    value = metadata_value(message, "tool_call_id")
+    return "" if value is None else str(value)
+
+
+def result_object(content: str) -> JsonObject | None:
+    """Return a tool's result as an object, if it is a JSON object."""
+    return _json_object(content)
+
+
+def failed(content: str) -> bool:
+    """Return True if a tool's result is an envelope that says ``"ok": false``."""
+    envelope = _json_object(content)
+    return envelope is not None and envelope.get("ok") is False
+
+
+def _parse(raw: object, warn: Warn) -> ToolCall | None:
+    if not is_mapping(raw):
+        warn(f"a tool call that is not an object was left out: {thaw(raw)!r:.200}")
+        return None
+    called = _function(raw)
+    name = _text(called.get("name"))
+    signature = raw.get("signature")
+    return ToolCall(
+        id=_text(raw.get("id")),
+        name=name,
+        arguments=_arguments(called.get("arguments"), name, warn),
+        signature=signature if isinstance(signature, str) else None,
+    )
+
+
+def _function(call: Mapping[str, object]) -> Mapping[str, object]:
+    function = call.get("function")
+    return function if is_mapping(function) else {}
+
+
+def _arguments(value: object, name: str, warn: Warn) -> JsonObject:
+    if value is None:
+        return {}
+    if is_mapping(value):
+        return thaw_object(value)
+    parsed = _json_object(value) if isinstance(value, str) else None
+    if parsed is None:
+        warn(f"the arguments of a call of tool {name!r} are not a JSON object and were left out: {thaw(value)!r:.500}")
+        return {}
+    return parsed
+
+
+def _json_object(text: str) -> JsonObject | None:
+    if "{" not in text:
+        return None
+    try:
+        value: object = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if is_object(value) else None
+
+
+def _refuse_constant(name: str) -> object:
+    # Python parses NaN and Infinity, which no provider accepts.
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+NO_RESULT = '{"ok":false,"errors":[{"code":"NO_RESULT","message":"the tool gave no result"}]}'
+"""Replaces a missing result, because providers refuse requests without one."""
+
+
+def settle_tool_results(messages: Sequence[Message], warn: Warn) -> list[Message]:
+    """Move tool results to their calls, answer open calls with ``NO_RESULT``, turn stray results into user text.
+
+    Every assistant message is followed by exactly one tool message for each of its calls, in the order of the calls.
+    """
+    calls = {position: call_names(message) for position, message in enumerate(messages) if message.role == "assistant"}
+    answers, strays = _match(messages, calls)
+    settled: list[Message] = []
+    for position, message in enumerate(messages):
+        if message.role != "tool":
+            settled.append(message)
+            settled += [
+                answers.get((position, index)) or _no_result(call_id, name, warn)
+                for index, (call_id, name) in enumerate(calls.get(position, ()))
+            ]
+        elif position in strays:
+            warn(f"tool message {position} answers no call in this prompt and is sent as user text")
+            settled.append(message.replace(role="user", metadata=None))
+    return settled
+
+
+def _match(
+    messages: Sequence[Message], calls: dict[int, list[tuple[str, str]]]
+) -> tuple[dict[tuple[int, int], Message], set[int]]:
+    # Ids may repeat: the latest turn is answered first, its calls in their order.
+    waiting: defaultdict[str, list[deque[tuple[int, int]]]] = defaultdict(list)
+    answers: dict[tuple[int, int], Message] = {}
+    strays: set[int] = set()
+    for position, message in enumerate(messages):
+        for index, (call_id, _) in enumerate(calls.get(position, ())):
+            turns = waiting[call_id]
+            if not turns or turns[-1][-1][0] != position:
+                turns.append(deque())
+            turns[-1].append((position, index))
+        if message.role == "tool":
+            turns = waiting[tool_call_id(message)]
+            if not turns:
+                strays.add(position)
+                continue
+            answers[turns[-1].popleft()] = message
+            if not turns[-1]:
+                turns.pop()
+    return answers, strays
+
+
+def _no_result(call_id: str, name: str, warn: Warn) -> Message:
+    warn(f"the call {call_id!r} of tool {name!r} has no result in this prompt; a result that says so is sent")
+    return Message(role="tool", content=NO_RESULT, metadata={"tool_call_id": call_id})

@@ -1,10 +1,11 @@
-"""OpenAI's chat completions, and every API with the same shape."""
+"""OpenAI's chat completions, every API with the same shape, and formats that keep nothing but texts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from tavernkit._values import Json, JsonObject, is_list, is_object, thaw
+from tavernkit._text.traced import join
+from tavernkit._values import Json, JsonObject, is_list, is_object, is_sequence, thaw
 from tavernkit.dialects._attachments import Attachment, attachments_of
 from tavernkit.dialects._messages import metadata_value, warn_about_loss
 from tavernkit.dialects._shapes import openai_part
@@ -14,7 +15,7 @@ from tavernkit.prompt._message import Message
 _WITHOUT_MEDIA = frozenset({"system", "developer", "assistant", "tool", "function"})
 
 
-def convert(
+def to_openai(
     messages: Sequence[Message], *, attachments: bool = False, warn: Warn = log_warning, **_: object
 ) -> list[JsonObject]:
     """Return a list of ``{"role", "content", …}``; nothing is merged, reordered or validated.
@@ -86,3 +87,33 @@ def _part(attachment: Attachment) -> JsonObject | None:
             return openai_part("file", {"filename": attachment.name or "file", "file_data": attachment.data_url})
         case _:
             return None
+
+
+def to_text(
+    messages: Sequence[Message], *, stop_sequences: object = None, warn: Warn = log_warning, **_: object
+) -> JsonObject:
+    """Return ``{"prompt", "stop_sequences"}``: non-empty contents, one per line."""
+    warn_about_loss(messages, "text", warn, tools=True, attachments=True)
+    stops = stop_sequences if is_sequence(stop_sequences) else (stop_sequences,)
+    listed: list[Json] = [_text(stop) for stop in stops if stop is not None]
+    return {
+        "prompt": join("\n", [message.content for message in messages if message.content]),
+        "stop_sequences": listed,
+    }
+
+
+def _text(stop: object) -> str:
+    return str(stop).lower() if isinstance(stop, bool) else str(stop)
+
+
+def role_and_content(dialect: str) -> Callable[..., list[JsonObject]]:
+    """Make a dialect that returns a list of ``{"role", "content"}`` and warns about other data: AI21, Mistral, xAI.
+
+    For tools, use the ``openai`` dialect, which these providers also accept.
+    """
+
+    def convert(messages: Sequence[Message], *, warn: Warn = log_warning, **_: object) -> list[JsonObject]:
+        warn_about_loss(messages, dialect, warn, tools=True, attachments=True)
+        return [{"role": message.role, "content": message.content} for message in messages]
+
+    return convert

@@ -7,26 +7,24 @@ from difflib import get_close_matches
 from typing import Literal, TypeAlias, overload
 
 from tavernkit._values import JsonObject
-from tavernkit.dialects import _anthropic as anthropic
-from tavernkit.dialects import _cohere as cohere
-from tavernkit.dialects import _google as google
-from tavernkit.dialects import _openai as openai
-from tavernkit.dialects import _text as text
+from tavernkit.dialects._anthropic import to_anthropic
+from tavernkit.dialects._google_and_cohere import to_cohere, to_google
 from tavernkit.dialects._messages import MessageLike, as_messages
+from tavernkit.dialects._openai import role_and_content, to_openai, to_text
 from tavernkit.errors import ConfigError
 
 Dialect: TypeAlias = Callable[..., object]
 """Gets a list of messages and the options as keywords (unknown ones are ignored); returns the payload."""
 
 BUILT_IN: Mapping[str, Dialect] = {
-    "openai": openai.convert,
-    "anthropic": anthropic.convert,
-    "google": google.convert,
-    "cohere": cohere.convert,
-    "ai21": text.role_and_content("ai21"),
-    "mistral": text.role_and_content("mistral"),
-    "xai": text.role_and_content("xai"),
-    "text": text.convert,
+    "openai": to_openai,
+    "anthropic": to_anthropic,
+    "google": to_google,
+    "cohere": to_cohere,
+    "ai21": role_and_content("ai21"),
+    "mistral": role_and_content("mistral"),
+    "xai": role_and_content("xai"),
+    "text": to_text,
 }
 """The dialects every registry starts with."""
 

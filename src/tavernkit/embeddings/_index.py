@@ -20,8 +20,7 @@ from operator import mul
 from typing import Protocol
 from weakref import finalize
 
-from tavernkit.embeddings._columns import MAX_DIMENSIONS, Bound, Columns, encode
-from tavernkit.embeddings._matrix import Matrix, numpy
+from tavernkit.embeddings._search import MAX_DIMENSIONS, Bound, Columns, Matrix, encode, numpy
 from tavernkit.errors import ConfigError
 
 logger = logging.getLogger("tavernkit")

@@ -151,7 +151,7 @@ class Explanation:
 
 def explain_plan(plan: Plan) -> Explanation:
     """Make the explanation of a plan."""
-    from tavernkit.cache._advice import cache_hints
+    from tavernkit.cache._breaks import cache_hints
 
     shown = [
         ExplainedBlock(

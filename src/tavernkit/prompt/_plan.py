@@ -17,7 +17,7 @@ from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_obj
 from tavernkit.budget._report import TrimReport
 from tavernkit.cards._source import FileContent
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
-from tavernkit.lore._contracts import LoreResult
+from tavernkit.lore import LoreResult
 from tavernkit.prompt._block import Block, Moved, Omission, dump_block, merge_in_chat, squash_system
 from tavernkit.prompt._message import Message
 from tavernkit.prompt._trace import Trace
@@ -300,7 +300,7 @@ class Plan:
         profile = self.cache_marks.get(dialect)
         if profile is None:
             return self
-        from tavernkit.cache._breakpoints import with_breakpoints
+        from tavernkit.cache._spans import with_breakpoints
 
         return with_breakpoints(self, profile)
 

@@ -12,8 +12,7 @@ from importlib.resources import files
 from tavernkit._dataclass import dataclass
 from tavernkit.cache import CacheReport
 from tavernkit.prompt import Moved
-from tavernkit.report._plan_overview import Overview
-from tavernkit.report._source_families import FAMILIES
+from tavernkit.report._overview import FAMILIES, Overview
 
 
 def render_html(view: Overview, *, title: str = "What the model sees", messages: object = None) -> str:

@@ -11,8 +11,7 @@ from tavernkit.cache import PromptCache
 from tavernkit.cache._spans import plan_spans
 from tavernkit.lore import LoreRow
 from tavernkit.prompt._plan import Plan
-from tavernkit.report._source_families import FAMILIES, family_of
-from tavernkit.report._sources import words_of
+from tavernkit.report._overview import FAMILIES, family_of, words_of
 from tavernkit.studio._changes import Said, message_changes
 from tavernkit.studio._places import Places, entry_count
 from tavernkit.studio._workspace import State

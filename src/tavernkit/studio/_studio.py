@@ -18,7 +18,7 @@ from tavernkit.conversation import ToolInput
 from tavernkit.errors import TavernKitError
 from tavernkit.lint import lint_file
 from tavernkit.prompt._inputs import GENERATION_TYPES
-from tavernkit.report._source_families import FAMILIES
+from tavernkit.report._overview import FAMILIES
 from tavernkit.studio import _lore_lab as lore_lab
 from tavernkit.studio import _playground as playground
 from tavernkit.studio._api_types import CaseIn, EditIn, OpenIn, SideIn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.cards._character import Character
-from tavernkit.lore._contracts import LoreResult
+from tavernkit.lore import LoreResult
 from tavernkit.silly_tavern._chat.authors_note import depth_prompt_of
 from tavernkit.silly_tavern._chat.extension_prompts import AUTHORS_NOTE, DEPTH_PROMPT, PERSONA
 from tavernkit.silly_tavern._chat_completion.prompt_collection import MAIN

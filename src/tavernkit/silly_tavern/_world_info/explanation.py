@@ -13,8 +13,7 @@ from tavernkit._text.js_values import Undefined, js_lower, number_to_string, to_
 from tavernkit._values import Json
 from tavernkit.lore import no_key_found
 from tavernkit.silly_tavern._world_info.candidates import LASTING_RULES, RANK, Reason, Verdict, blocked, secondary_logic
-from tavernkit.silly_tavern._world_info.entry import Entry
-from tavernkit.silly_tavern._world_info.keys import find_plain, may_hold_macro, parse_regex_key
+from tavernkit.silly_tavern._world_info.entry import Entry, find_plain, may_hold_macro, parse_regex_key
 from tavernkit.silly_tavern._world_info.limits import MAX_HINT_CHARS, MAX_SCAN_DEPTH
 from tavernkit.silly_tavern._world_info.matching import KeyMatch, Origin, Piece
 from tavernkit.silly_tavern._world_info.scan import Scan

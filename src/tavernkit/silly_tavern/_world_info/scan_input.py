@@ -12,8 +12,7 @@ from tavernkit._values import EMPTY_OBJECT
 from tavernkit.errors import Warn, log_warning
 from tavernkit.lore import TokenCounter
 from tavernkit.prompt._inputs import GENERATION_TYPES
-from tavernkit.silly_tavern._world_info.selection import SelectedBooks, file_stem
-from tavernkit.silly_tavern._world_info.settings import WorldInfoSettings
+from tavernkit.silly_tavern._world_info.selection import SelectedBooks, WorldInfoSettings, file_stem
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern._world_info.entry import Entry
