@@ -26,7 +26,7 @@ from tavernkit.dialects._shapes import (
     merge_neighbours,
 )
 from tavernkit.errors import Warn, log_warning
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 
 
 def to_anthropic(

@@ -12,7 +12,7 @@ from tavernkit._arguments import require_choice
 from tavernkit._dataclass import dataclass
 from tavernkit._values import Json, JsonObject, is_mapping
 from tavernkit.errors import ConfigError, Warn
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 
 Kind: TypeAlias = Literal["image", "audio", "video", "file"]
 _KINDS: tuple[Kind, ...] = ("image", "audio", "video", "file")

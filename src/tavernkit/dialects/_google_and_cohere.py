@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tavernkit._values import Json, JsonObject
 from tavernkit.dialects._attachments import Attachment, attachments_of
-from tavernkit.dialects._messages import ToolCall, result_object, settle_tool_results, tool_calls, warn_about_loss
+from tavernkit.dialects._messages import ToolCall, json_object, settle_tool_results, tool_calls, warn_about_loss
 from tavernkit.dialects._shapes import (
     DEFAULT_PLACEHOLDER,
     camel_case,
@@ -18,7 +18,7 @@ from tavernkit.dialects._shapes import (
     snake_case,
 )
 from tavernkit.errors import Warn, log_warning
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 
 _REST_NAMES = ("functionCall", "functionResponse", "thoughtSignature")
 _LIBRARY_NAMES = ("function_call", "function_response", "thought_signature")
@@ -84,7 +84,7 @@ def _all_parts(chat: Sequence[Message], strict: bool, media: bool, rest_names: b
             parts += data if rest_names else map(snake_case, data)
         if strict and message.role == "tool":
             name = unanswered.popleft().name
-            result = result_object(message.content)
+            result = json_object(message.content)
             response: JsonObject = {"result": message.content} if result is None else result
             parts.append({response_key: {"name": name, "response": response}})
         elif message.content or not strict:
@@ -141,7 +141,7 @@ def _turn(message: Message, unanswered: deque[ToolCall], warn: Warn) -> JsonObje
             return turn
         case "tool":
             call = unanswered.popleft()
-            output = result_object(message.content)
+            output = json_object(message.content)
             result: JsonObject = {
                 "call": {"name": call.name, "parameters": call.arguments},
                 "outputs": [{"result": message.content} if output is None else output],

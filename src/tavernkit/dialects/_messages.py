@@ -11,7 +11,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import join
 from tavernkit._values import FrozenJson, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
 from tavernkit.errors import ConfigError, Warn
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 
 MessageLike: TypeAlias = Message | Mapping[str, object]
 """A message, or one in OpenAI's shape (``{"role": …, "content": …}``)."""
@@ -120,14 +120,20 @@ def tool_call_id(message: Message) -> str:
     return "" if value is None else str(value)
 
 
-def result_object(content: str) -> JsonObject | None:
-    """Return a tool's result as an object, if it is a JSON object."""
-    return _json_object(content)
+def json_object(content: str) -> JsonObject | None:
+    """Return a tool's result or the arguments of a call as an object, or None if the text is not a JSON object."""
+    if "{" not in content:
+        return None
+    try:
+        value: object = _DECODER.decode(content)
+    except (ValueError, RecursionError):
+        return None
+    return value if is_object(value) else None
 
 
 def failed(content: str) -> bool:
     """Return True if a tool's result is an envelope that says ``"ok": false``."""
-    envelope = _json_object(content)
+    envelope = json_object(content)
     return envelope is not None and envelope.get("ok") is False
 
 
@@ -156,21 +162,11 @@ def _arguments(value: object, name: str, warn: Warn) -> JsonObject:
         return {}
     if is_mapping(value):
         return thaw_object(value)
-    parsed = _json_object(value) if isinstance(value, str) else None
+    parsed = json_object(value) if isinstance(value, str) else None
     if parsed is None:
         warn(f"the arguments of a call of tool {name!r} are not a JSON object and were left out: {thaw(value)!r:.500}")
         return {}
     return parsed
-
-
-def _json_object(text: str) -> JsonObject | None:
-    if "{" not in text:
-        return None
-    try:
-        value: object = _DECODER.decode(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if is_object(value) else None
 
 
 def _refuse_constant(name: str) -> object:

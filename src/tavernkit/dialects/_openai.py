@@ -10,7 +10,7 @@ from tavernkit.dialects._attachments import Attachment, attachments_of
 from tavernkit.dialects._messages import metadata_value, warn_about_loss
 from tavernkit.dialects._shapes import openai_part
 from tavernkit.errors import Warn, log_warning
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 
 _WITHOUT_MEDIA = frozenset({"system", "developer", "assistant", "tool", "function"})
 

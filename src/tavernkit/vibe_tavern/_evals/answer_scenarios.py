@@ -177,7 +177,7 @@ def language_shape(text: str, language: str, *, strict_latin: bool = False) -> S
     return "ok" if own else "unknown"
 
 
-MAX_TOKENS: Final = 350
+MAX_ANSWER_TOKENS: Final = 350
 
 VERBATIM_PARTS: Final = ("`npm run build`", "{{char}}", "https://example.com/docs")
 
@@ -202,7 +202,7 @@ class LanguageScenario:
         if lab.language is None:
             raise ConfigError("a language scenario needs a language", code="LANGUAGE_REQUIRED")
         request = lab.runner.build_request(
-            lab.config(), message=self.prompt, llm_options={"max_tokens": MAX_TOKENS}, dialect=lab.dialect
+            lab.config(), message=self.prompt, llm_options={"max_tokens": MAX_ANSWER_TOKENS}, dialect=lab.dialect
         )
         result = await lab.runner.perform(request)
         reasons = self.check(result.text, lab.language) if result.text else []

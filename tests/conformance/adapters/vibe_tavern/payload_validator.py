@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tavernkit.vibe_tavern._directives.envelope import PayloadValidator
+from tavernkit.vibe_tavern._directives.definitions import PayloadValidator
 from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops
 from tavernkit.vibe_tavern._options import is_blank
 from tests.conformance.adapters.vibe_tavern.errors import raised
