@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tavernkit.server import ServerConfig, create_app
-from tavernkit.server.api.descriptions import FIELDS, PARAMETERS, describe
+from tavernkit.server.api.docs import FIELDS, PARAMETERS, describe
 from tavernkit.studio import _api_types as studio
 
 NOT_OURS = {"HTTPValidationError", "ValidationError"}  # FastAPI's

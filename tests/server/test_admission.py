@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.turns.admission import Admission
+from tavernkit.server.turns.scheduling import Admission
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import StartApp
 

@@ -11,8 +11,8 @@ import pytest
 from tavernkit._text.js_regex import JSRegex
 from tavernkit._workers import pool as workers
 from tavernkit.examples import example_path
-from tavernkit.server.adapters import build_executor
-from tavernkit.server.adapters.build_executor import BuildExecutor
+from tavernkit.server.turns import scheduling
+from tavernkit.server.turns.scheduling import BuildExecutor
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import StartApp
 
@@ -30,7 +30,7 @@ async def test_a_build_of_unknown_length_runs_in_a_thread_and_a_short_one_at_onc
 
 
 async def test_a_build_that_was_long_runs_in_a_thread_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_executor, "SHORT_BUILD_SECONDS", -1.0)
+    monkeypatch.setattr(scheduling, "SHORT_BUILD_SECONDS", -1.0)
     room = BuildExecutor()
     try:
         threads = [await room.run("aria", threading.get_ident) for _ in range(3)]
@@ -54,7 +54,7 @@ async def test_a_build_that_fails_says_why_and_is_timed_all_the_same() -> None:
 
 
 async def test_a_build_that_waits_for_its_regexes_is_not_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_executor, "SHORT_BUILD_SECONDS", 0.05)
+    monkeypatch.setattr(scheduling, "SHORT_BUILD_SECONDS", 0.05)
     runaway, threads = JSRegex("(a|aa)+$"), list[int]()
 
     def build() -> None:

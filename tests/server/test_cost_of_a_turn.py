@@ -109,7 +109,7 @@ async def test_what_was_compiled_is_kept_between_turns(start: StartApp, monkeypa
 async def test_a_turn_takes_so_many_calls_of_functions(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unlike times these are the same on every machine; some 11,700 when this was written, of 19,300 before."""
     # builds are made in this thread
-    monkeypatch.setattr("tavernkit.server.adapters.build_executor.SHORT_BUILD_SECONDS", 60.0)
+    monkeypatch.setattr("tavernkit.server.turns.scheduling.SHORT_BUILD_SECONDS", 60.0)
     for number in range(12):
         await say(client, f"Hello for the {number}. time")  # the first build of a kind runs in a thread
     profile = cProfile.Profile()
@@ -122,7 +122,7 @@ async def test_a_turn_takes_so_many_calls_of_functions(client: Client, monkeypat
 
 async def test_a_turn_leaves_no_cycles_of_objects_behind(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Searching for them took a tenth of a turn, and memory that is free at once is used again while it is warm."""
-    monkeypatch.setattr("tavernkit.server.adapters.build_executor.SHORT_BUILD_SECONDS", 60.0)
+    monkeypatch.setattr("tavernkit.server.turns.scheduling.SHORT_BUILD_SECONDS", 60.0)
     for number in range(3):
         await say(client, f"Hello for the {number}. time")
     gc.collect()
@@ -141,7 +141,7 @@ async def test_a_turn_leaves_no_cycles_of_objects_behind(client: Client, monkeyp
 
 async def test_many_sessions_keep_what_was_made_of_their_lines(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line is made a message once: a process has hundreds of sessions, which take turns."""
-    monkeypatch.setattr("tavernkit.server.adapters.build_executor.SHORT_BUILD_SECONDS", 60.0)
+    monkeypatch.setattr("tavernkit.server.turns.scheduling.SHORT_BUILD_SECONDS", 60.0)
     read: list[str] = []
     convert = ChatMessage.from_json
 
@@ -166,7 +166,7 @@ async def test_a_start_does_not_wait_for_engines_that_nobody_uses(client: Client
 async def test_a_turn_needs_one_tokenizer(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reply is counted as its prompt is: loading another vocabulary takes longer than ten turns."""
     counted: list[str] = []
-    monkeypatch.setattr("tavernkit.server.access.accounts.count_tokens", counted.append)
+    monkeypatch.setattr("tavernkit.server.accounts.count_tokens", counted.append)
     body = {"model": "aria@preset", "messages": [{"role": "user", "content": "Hello"}]}
     usage = (await client.post(CHAT, json=body)).json()["usage"]
     assert usage["completion_tokens"] > 0

@@ -15,9 +15,8 @@ from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.cli.app import run as tavernkit
 from tavernkit.examples import example_path
-from tavernkit.server import ServerConfig
+from tavernkit.server import ServerConfig, backups
 from tavernkit.server.imports import served_folders
-from tavernkit.server.operations import backups
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
 

@@ -18,10 +18,9 @@ from sqlalchemy import update
 from tavernkit.examples import example_path
 from tavernkit.risu_ai import Save
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.imports import imports, sources
-from tavernkit.server.imports.progress import Progress
+from tavernkit.server.imports import jobs, sources
+from tavernkit.server.imports.found import Progress
 from tavernkit.server.limits import MAX_JOB_WARNINGS
-from tavernkit.server.storage import jobs
 from tavernkit.server.storage.tables import Job
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
@@ -372,7 +371,7 @@ async def test_an_import_that_unpacks_for_long_is_not_taken_for_interrupted(
         if not values:
             renewed.set()
 
-    monkeypatch.setattr(imports, "find_work", unpacking)
+    monkeypatch.setattr(jobs, "find_work", unpacking)
     monkeypatch.setattr(jobs, "update_job", noting)
     monkeypatch.setattr(jobs, "LEASE_SECONDS", 0.03)
     await client.post("/api/imports", files={"file": ("a.zip", b"PK")})
@@ -393,8 +392,8 @@ def unpacked(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         assert event.wait(30)
         return []
 
-    monkeypatch.setattr(imports, "find_work", unpacking)
-    monkeypatch.setattr(imports, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "find_work", unpacking)
+    monkeypatch.setattr(jobs, "POLL_SECONDS", 0.01)
     yield event
     event.set()
 

@@ -10,9 +10,9 @@ import pytest
 
 from tavernkit.risu_ai import RisuMessage
 from tavernkit.server.adapters.risu_ai_lines import user_line as risu_line
+from tavernkit.server.sessions.changes import KnownLines
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import new_line
-from tavernkit.server.turns.session_changes import KnownLines
 from tavernkit.silly_tavern import ChatMessage
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp

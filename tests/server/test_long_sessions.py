@@ -11,9 +11,9 @@ import pytest
 from tavernkit.examples import example_path
 from tavernkit.server.adapters.silly_tavern_lines import user_line
 from tavernkit.server.limits import MAX_MESSAGES
+from tavernkit.server.sessions import changes
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
-from tavernkit.server.turns import session_changes
 from tavernkit.silly_tavern._conversation.numbered_lines import moved
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
@@ -28,7 +28,7 @@ def short_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatc
     with monkeypatch.context() as patch:
         patch.setattr(chats, "MAX_MESSAGES", 6)
         patch.setattr(chats, "UNREAD_STEP", 2)
-        patch.setattr(session_changes, "MAX_CACHED_CHAT_LINES", 0)  # as small against the others as it is
+        patch.setattr(changes, "MAX_CACHED_CHAT_LINES", 0)  # as small against the others as it is
         yield patch
 
 
@@ -93,7 +93,7 @@ async def test_what_is_not_read_can_be_read_changed_and_removed(start: StartApp)
 
 
 async def test_a_branch_is_copied_in_parts(start: StartApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.server.sessions.edits.COPIED_AT_ONCE", 2)
+    monkeypatch.setattr("tavernkit.server.sessions.changes.COPIED_AT_ONCE", 2)
     async with start(ScriptedModel("r0", "r1", "r2", "again")) as client:
         session = (await talk(client, 3))[0]["tavernkit"]["session_id"]
         messages = (await client.get(f"/api/sessions/{session}/messages")).json()["data"]

@@ -13,8 +13,8 @@ from sqlalchemy import insert
 
 from tavernkit.cli.app import run as tavernkit
 from tavernkit.server import ServerConfig
-from tavernkit.server.operations.retention import DAY
-from tavernkit.server.storage import jobs
+from tavernkit.server.imports import jobs
+from tavernkit.server.retention import DAY
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.tables import Job, Turn
 from tests.server.databases import POSTGRES
@@ -24,7 +24,7 @@ from tests.server.databases import POSTGRES
 def options(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Options that name a database with jobs and turns of every age from 0 to 9 days."""
     now = 1_700_000_000.0
-    monkeypatch.setattr("tavernkit.server.operations.retention.time", SimpleNamespace(time=lambda: now))
+    monkeypatch.setattr("tavernkit.server.retention.time", SimpleNamespace(time=lambda: now))
 
     def row(number: int) -> dict[str, object]:
         then = now - number * DAY - 1

@@ -9,7 +9,7 @@ import pytest
 
 from tavernkit.examples import example_path
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.library.regex_files import add_scripts, global_scripts
+from tavernkit.server.library.chat_settings import add_scripts, global_scripts
 from tavernkit.server.limits import MAX_SCRIPTS
 from tavernkit.testing import ScriptedModel, answer, streamed
 from tests.server.conftest import Client, StartApp

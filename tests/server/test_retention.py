@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import func, select, update
 
 from tavernkit.examples import example_path
-from tavernkit.server.operations import retention
-from tavernkit.server.operations.retention import DAY
-from tavernkit.server.storage import jobs
+from tavernkit.server import retention
+from tavernkit.server.imports import jobs
+from tavernkit.server.retention import DAY
 from tavernkit.server.storage.tables import Job, Turn
 from tavernkit.testing import ScriptedModel, failure
 from tests.server.conftest import Client, StartApp

@@ -13,8 +13,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 from tavernkit.server import ServerConfig, load_config
-from tavernkit.server.access.keys import digest_of
 from tavernkit.server.config import parse_upstream
+from tavernkit.server.keys import digest_of
 from tavernkit.server.storage.tables import ApiKey, UpstreamSecret
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp

@@ -11,10 +11,10 @@ from typing import Any
 from tavernkit._values import JsonObject
 from tavernkit.risu_ai import Save
 from tavernkit.server import ServerConfig
-from tavernkit.server.imports.progress import Progress
+from tavernkit.server.backups import export_all, import_save
+from tavernkit.server.imports.found import Progress
 from tavernkit.server.imports.served_folders import import_work
 from tavernkit.server.imports.sources import save_work
-from tavernkit.server.operations.backups import export_all, import_save
 from tests.server.conftest import Client
 
 CHAT = {"name": "first", "id": "a", "message": [{"role": "user", "data": "Hello, Bel."}]}

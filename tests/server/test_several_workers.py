@@ -20,7 +20,7 @@ from tavernkit.models import Request
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.config import METRICS_FOLDER, UpstreamConfig
 from tavernkit.server.limits import UPSTREAM_KEY_SECONDS
-from tavernkit.server.monitoring.metrics import Metrics
+from tavernkit.server.metrics import Metrics
 from tavernkit.server.upstreams.upstream import Upstream
 from tavernkit.testing import ScriptedModel, serve
 from tests.server.conftest import Client, StartApp
@@ -186,7 +186,7 @@ def test_serve_tells_programs_its_address_and_key(tmp_path: Path) -> None:
 
 def test_a_worker_that_is_gone_serves_nothing_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = """
-from tavernkit.server.monitoring.metrics import Metrics
+from tavernkit.server.metrics import Metrics
 
 metrics = Metrics()
 metrics.request_began()

@@ -14,17 +14,17 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.server import ServerConfig, Service, load_config
-from tavernkit.server.api.json_response import SafeJSONResponse
+from tavernkit.server.api.dependencies import SafeJSONResponse
 from tavernkit.server.config import dump_config, parse_upstream
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import parse_item
-from tavernkit.server.monitoring.logs import FIELDS, JsonFormatter, TextFormatter, request_id, session_id, set_up_logs
-from tavernkit.server.monitoring.metrics import Metrics
+from tavernkit.server.logs import FIELDS, JsonFormatter, TextFormatter, request_id, session_id, set_up_logs
+from tavernkit.server.metrics import Metrics
 from tavernkit.server.storage import turns
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.items import all_items
-from tavernkit.server.upstreams.keys import SecretBox
 from tavernkit.server.upstreams.upstream import CircuitBreaker
+from tavernkit.server.upstreams.upstreams import SecretBox
 from tests.server.conftest import Client, StartApp
 
 

@@ -16,7 +16,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.database import Database, database_errors
-from tavernkit.server.storage.sqlite_driver import CommitPace, PromptConnection
+from tavernkit.server.storage.sqlite import CommitPace, PromptConnection
 from tavernkit.server.storage.tables import Chat
 
 
@@ -139,8 +139,7 @@ async def test_another_process_that_writes_is_waited_for(
 async def test_another_process_that_never_ends_its_transaction_is_an_error(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: bool
 ) -> None:
-    for module in ("sqlite_driver", "sqlite_writer"):
-        monkeypatch.setattr(f"tavernkit.server.storage.{module}.BUSY_MILLISECONDS", 10)
+    monkeypatch.setattr("tavernkit.server.storage.sqlite.BUSY_MILLISECONDS", 10)
     with sqlite3.connect(tmp_path / "x.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(ConfigError, match="cannot be used: database is locked"), database_errors():

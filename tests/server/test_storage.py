@@ -26,11 +26,10 @@ from tavernkit.server.migrations import HEAD
 from tavernkit.server.storage import chats, items
 from tavernkit.server.storage import database as database_module
 from tavernkit.server.storage.chats import ChatLine, Selection, new_line
-from tavernkit.server.storage.columns import dump_json, storable, storable_json
 from tavernkit.server.storage.database import Database, migration_config, run_migrations
 from tavernkit.server.storage.items import item_file, save_item, slug
-from tavernkit.server.storage.sqlite_driver import COMMITS_IN_THREAD, CommitPace
-from tavernkit.server.storage.tables import Base
+from tavernkit.server.storage.sqlite import COMMITS_IN_THREAD, CommitPace
+from tavernkit.server.storage.tables import Base, dump_json, storable, storable_json
 from tavernkit.server.storage.turns import read_globals, write_globals
 from tests.server.databases import POSTGRES
 

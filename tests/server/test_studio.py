@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tavernkit.server.access.keys import Allowance, Scope
 from tavernkit.server.config import STUDIO_FOLDER
+from tavernkit.server.keys import Allowance, Scope
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
 
@@ -156,7 +156,7 @@ async def test_processes_that_cannot_find_each_other_say_so(
         assert refused.status_code == 501
         assert "one worker" in refused.json()["error"]["message"]
     monkeypatch.setenv(STUDIO_FOLDER, str(tmp_path))
-    monkeypatch.setattr("tavernkit.server.studio.forwarding.CONNECT_SECONDS", 0.0)
+    monkeypatch.setattr("tavernkit.server.studio_forwarding.CONNECT_SECONDS", 0.0)
     with (tmp_path / "studio.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one that lives and does not answer
         async with start(workers=2) as client:

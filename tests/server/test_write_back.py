@@ -11,8 +11,8 @@ import pytest
 from tavernkit import silly_tavern as st
 from tavernkit.conversation import StoreError
 from tavernkit.risu_ai import Save
-from tavernkit.server.imports import stored_chats, write_back
-from tavernkit.server.imports.progress import Progress
+from tavernkit.server.imports import served_folders, stored_chats
+from tavernkit.server.imports.found import Progress
 from tavernkit.server.imports.served_folders import import_work
 from tavernkit.server.imports.sources import save_work
 from tavernkit.testing import ScriptedModel
@@ -179,7 +179,7 @@ async def test_a_full_disk_leaves_the_file_and_the_chat_is_written_later(
     async with start(ScriptedModel("One."), from_sillytavern=folder, write_back=True) as client:
         await say(client, (await names(client))["folder:bel:first"], "1")
         with monkeypatch.context() as patched:
-            patched.setattr(write_back, "save_file", full)
+            patched.setattr(served_folders, "save_file", full)
             await client.service.write_back.write_changed()
         assert "no space left" in caplog.text
         assert text_of(first(folder)) == chat_text(*LINES)

@@ -34,21 +34,19 @@ from tavernkit.server.api import (
     responses,
     sessions,
 )
-from tavernkit.server.api.dependencies import bearer
+from tavernkit.server.api.dependencies import SafeJSONResponse, bearer
 from tavernkit.server.api.fast_path import FastPath, FastRoute
-from tavernkit.server.api.json_response import SafeJSONResponse
 from tavernkit.server.api.middleware import RequestMiddleware, error_headers
 from tavernkit.server.api.openai_types import ChatCompletionRequest
 from tavernkit.server.api.session_types import MessageIn
 from tavernkit.server.config import CONFIG_VARIABLE, STUDIO_FOLDER, ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
-from tavernkit.server.monitoring.logs import set_up_logs
-from tavernkit.server.monitoring.telemetry import flush_telemetry, set_up_telemetry
+from tavernkit.server.logs import flush_telemetry, set_up_logs, set_up_telemetry
 from tavernkit.server.service import Service
 from tavernkit.studio import _api as studio_api
 
 if TYPE_CHECKING:
-    from tavernkit.server.studio.forwarding import StudioKeeper
+    from tavernkit.server.studio_forwarding import StudioKeeper
 
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 """A turn makes thousands of objects but hardly any cycles: Python's default collection took a tenth of its time."""
@@ -123,7 +121,7 @@ def create_app(
         )
     app.add_middleware(RequestMiddleware, config=settings, metrics=service.metrics)
     if keeper is not None:
-        from tavernkit.server.studio.forwarding import StudioForwarding
+        from tavernkit.server.studio_forwarding import StudioForwarding
 
         app.add_middleware(StudioForwarding, keeper=keeper)
     return app
@@ -140,7 +138,7 @@ def _studio_keeper(config: ServerConfig) -> StudioKeeper | None:
     folder = os.environ.get(STUDIO_FOLDER)
     if config.workers == 1 or folder is None:
         return None
-    from tavernkit.server.studio.forwarding import StudioKeeper
+    from tavernkit.server.studio_forwarding import StudioKeeper
 
     return StudioKeeper(Path(folder))
 
@@ -149,7 +147,7 @@ async def _find_studio(request: Request) -> object:
     """Return the Studio of a client; Studio's modules are loaded with the first one."""
     state = request.app.state
     if state.studios is None:
-        from tavernkit.server.studio.workspaces import Studios
+        from tavernkit.server.studio_workspaces import Studios
 
         state.studios = Studios(state.service)
     return await state.studios.find(request)

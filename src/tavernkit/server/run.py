@@ -21,8 +21,7 @@ from types import FrameType, SimpleNamespace
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.errors import ConfigError
 from tavernkit.server.config import CONFIG_VARIABLE, METRICS_FOLDER, STUDIO_FOLDER, ServerConfig, dump_config
-from tavernkit.server.monitoring.logs import set_up_logs
-from tavernkit.server.monitoring.telemetry import set_up_telemetry
+from tavernkit.server.logs import set_up_logs, set_up_telemetry
 
 # The rest of the service is imported when the socket is open and the workers' variables are set.
 
@@ -238,7 +237,7 @@ async def _prepare(config: ServerConfig) -> str | None:
 
     Several workers also find what served folders offer. A single one reads them itself when it starts.
     """
-    from tavernkit.server.access.keys import SCOPES
+    from tavernkit.server.keys import SCOPES
     from tavernkit.server.service import Service
 
     service = Service(config)
@@ -253,7 +252,7 @@ async def _prepare(config: ServerConfig) -> str | None:
 
 def _import(config: ServerConfig, save: Path, say: Callable[[str], None]) -> None:
     """Import a save before any worker starts."""
-    from tavernkit.server.operations.backups import import_save
+    from tavernkit.server.backups import import_save
 
     result = import_save(config, save)
     imported, warnings = result["imported"], result["warnings"]

@@ -11,21 +11,19 @@ from sqlalchemy import func, select
 from tavernkit.cards import load, to_bytes
 from tavernkit.examples import example_path
 from tavernkit.models import Model
-from tavernkit.server.access.accounts import Accounts
-from tavernkit.server.access.keys import Keys
+from tavernkit.server.accounts import Accounts
 from tavernkit.server.config import ServerConfig
-from tavernkit.server.imports.imports import Imports
-from tavernkit.server.imports.served_folders import ServedFolders
-from tavernkit.server.imports.write_back import WriteBack
+from tavernkit.server.imports.jobs import Imports
+from tavernkit.server.imports.served_folders import ServedFolders, WriteBack
+from tavernkit.server.keys import Keys
 from tavernkit.server.library.library import SILLY_TAVERN, Library
-from tavernkit.server.monitoring.metrics import Metrics
-from tavernkit.server.operations.retention import Retention
+from tavernkit.server.metrics import Metrics
+from tavernkit.server.retention import Retention
 from tavernkit.server.storage.database import Database, advisory_lock, database_errors
 from tavernkit.server.storage.items import Kind, save_item
 from tavernkit.server.storage.tables import ApiKey, Item
 from tavernkit.server.turns.turns import Turns
-from tavernkit.server.upstreams.keys import SecretBox, UpstreamKeys
-from tavernkit.server.upstreams.upstreams import Upstreams
+from tavernkit.server.upstreams.upstreams import SecretBox, UpstreamKeys, Upstreams
 
 
 class Service:

@@ -24,17 +24,16 @@ from tavernkit.conversation import SavedChat, StoreConflictError, StoreError
 from tavernkit.conversation._formats import FILE, GLOBALS
 from tavernkit.conversation._undo import UNDO, FileDigest
 from tavernkit.errors import ConfigError, TavernKitError
-from tavernkit.server.access.accounts import Accounts
-from tavernkit.server.access.keys import LOCAL
-from tavernkit.server.adapters.build_executor import BuildExecutor
+from tavernkit.server.accounts import Accounts
 from tavernkit.server.adapters.registry import Adapters
 from tavernkit.server.adapters.vectors import Vectors
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.keys import LOCAL
 from tavernkit.server.library.library import Library
 from tavernkit.server.library.models import selection_of
 from tavernkit.server.limits import MAX_SESSION_MESSAGES
-from tavernkit.server.sessions.file_marks import conversation_of, note_conversation, options_of_copy
+from tavernkit.server.sessions.files import conversation_of, note_conversation, options_of_copy
 from tavernkit.server.sessions.session_files import (
     FileLine,
     app_state,
@@ -49,6 +48,7 @@ from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database, database_errors
 from tavernkit.server.storage.tables import Chat
+from tavernkit.server.turns.scheduling import BuildExecutor
 from tavernkit.server.turns.turn_log import TurnLog
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from tavernkit.server.access.keys import KeyInfo
     from tavernkit.server.config import ServerConfig
+    from tavernkit.server.keys import KeyInfo
 
 server = typer.Typer(no_args_is_help=True, help="Manage the service's database.")
 
@@ -137,7 +137,7 @@ def prune(
     _check_paths(data, config)
     with _extra():
         from tavernkit.server.config import load_config
-        from tavernkit.server.operations.retention import prune as remove
+        from tavernkit.server.retention import prune as remove
 
     given = {"data": data, "db": db, "turn_days": turn_days, "job_days": job_days}
     settings = load_config(config, overrides={name: value for name, value in given.items() if value is not None})
@@ -168,7 +168,7 @@ def import_command(
     from tavernkit.cli.terminal import show_json, show_line
 
     with _extra():
-        from tavernkit.server.operations.backups import import_path
+        from tavernkit.server.backups import import_path
     result = import_path(_settings(data, db, config), path)
     if as_json:
         show_json(result)
@@ -199,7 +199,7 @@ def export(
     from tavernkit.cli.terminal import show_line
 
     with _extra():
-        from tavernkit.server.operations.backups import export_all
+        from tavernkit.server.backups import export_all
     show_line(
         _count_text(export_all(_settings(data, db, config), target, session=session)) or "there is nothing to write"
     )
@@ -216,7 +216,7 @@ def backup(
     from tavernkit.cli.terminal import show_line
 
     with _extra():
-        from tavernkit.server.operations.backups import backup as write
+        from tavernkit.server.backups import backup as write
     show_line(_count_text(write(_settings(data, db, config), target)))
 
 
@@ -231,7 +231,7 @@ def restore(
     from tavernkit.cli.terminal import show_line
 
     with _extra():
-        from tavernkit.server.operations.backups import restore as read
+        from tavernkit.server.backups import restore as read
     show_line(_count_text(read(_settings(data, db, config), source)))
 
 
@@ -241,7 +241,7 @@ def migrate(data: DataFolder = None, db: DatabaseUrl = None, config: ConfigFile 
     from tavernkit.cli.terminal import show_line
 
     with _extra():
-        from tavernkit.server.operations.backups import migrate as upgrade
+        from tavernkit.server.backups import migrate as upgrade
     upgrade(_settings(data, db, config))
     show_line("the database is up to date")
 
@@ -281,8 +281,8 @@ def keys(
     from tavernkit.cli.terminal import show_json, show_line
 
     with _extra():
-        from tavernkit.server.access.keys import SCOPES, Allowance
-        from tavernkit.server.operations import backups
+        from tavernkit.server import backups
+        from tavernkit.server.keys import SCOPES, Allowance
     settings = _settings(data, db, config)
     if revoke is not None:
         backups.revoke_key(settings, revoke)
@@ -346,9 +346,8 @@ def usage(
     from tavernkit.cli.terminal import show, show_json, show_piece, table
 
     with _extra():
-        from tavernkit.server.access.accounts import usage_csv
-        from tavernkit.server.operations import backups
-        from tavernkit.server.storage.usage import GROUPINGS, Grouping
+        from tavernkit.server import backups
+        from tavernkit.server.accounts import GROUPINGS, Grouping, usage_csv
     asked = [each.strip() for each in by.split(",") if each.strip()]
     if unknown := [each for each in asked if each not in GROUPINGS]:
         raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(GROUPINGS)}", param_hint="--by")

@@ -15,7 +15,7 @@ from tavernkit.errors import ConfigError
 if TYPE_CHECKING:
     from tavernkit.conversation import ToolInput
     from tavernkit.studio import Studio
-    from tavernkit.studio._opening import Opened
+    from tavernkit.studio._app import Opened
     from tavernkit.studio._talk_models import ModelChoice
 
 FILES = "What is opened"
@@ -147,8 +147,7 @@ def studio(
     from tavernkit.cli.terminal import show_piece
 
     try:
-        from tavernkit.studio._app import run_studio
-        from tavernkit.studio._opening import Opened, model_choice
+        from tavernkit.studio._app import Opened, model_choice, run_studio
     except ModuleNotFoundError as error:
         raise ConfigError("Studio needs its extra: pip install 'tavernkit[server]'", code="EXTRA_MISSING") from error
 
@@ -187,7 +186,7 @@ def studio(
 
 
 def _from_files(given: Opened, models: list[ModelChoice], tools: list[ToolInput]) -> Studio:
-    from tavernkit.studio._opening import open_studio
+    from tavernkit.studio._app import open_studio
 
     return open_studio(given, models=models, tools=tools)
 
@@ -201,7 +200,7 @@ def _from_folder(
     models: list[ModelChoice],
     tools: list[ToolInput],
 ) -> Studio:
-    from tavernkit.studio._opening import open_folder
+    from tavernkit.studio._app import open_folder
     from tavernkit.studio._shelf import OpenRequest
 
     wanted = OpenRequest(character=character, group=group, chat=chat, preset=preset)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from tavernkit._values import JsonObject, is_object
 from tavernkit.server.adapters import silly_tavern_lines
-from tavernkit.server.adapters.build_executor import BuildExecutor
 from tavernkit.server.adapters.silly_tavern import SillyTavernAdapter
 from tavernkit.server.adapters.turn import neutral_line
 from tavernkit.server.adapters.vectors import Vectors
 from tavernkit.server.library.library import RISU_AI, Cast
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
 from tavernkit.server.turns.request import NewMessage
+from tavernkit.server.turns.scheduling import BuildExecutor
 from tavernkit.silly_tavern import DataFolder
 
 if TYPE_CHECKING:

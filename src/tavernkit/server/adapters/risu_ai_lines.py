@@ -10,7 +10,7 @@ from tavernkit import risu_ai
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.dialects import Attachment
 from tavernkit.models import Reply
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 from tavernkit.risu_ai._conversation.chat_state import branch_comment, branch_names
 from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.risu_ai._files.kept_fields import kept_fields

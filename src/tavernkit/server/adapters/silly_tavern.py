@@ -15,7 +15,6 @@ from tavernkit.models import Reply, Request
 from tavernkit.models._reply import join_replies
 from tavernkit.prompt._plan import Plan
 from tavernkit.server.adapters import silly_tavern_lines as lines_of_chats
-from tavernkit.server.adapters.build_executor import BuildExecutor
 from tavernkit.server.adapters.silly_tavern_builds import Builds, pending_line, typed_line
 from tavernkit.server.adapters.silly_tavern_lines import RUN, earlier_messages, lines_after, numbered, run_of, unchanged
 from tavernkit.server.adapters.turn import (
@@ -40,6 +39,7 @@ from tavernkit.server.adapters.vectors import BlockingEmbedder, Vectors, searchi
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import Cast
 from tavernkit.server.storage.chats import ChatLine, new_line
+from tavernkit.server.turns.scheduling import BuildExecutor
 from tavernkit.server.upstreams.listeners import ClientDisconnectedError
 from tavernkit.silly_tavern._conversation.chat_state import ChatState
 from tavernkit.silly_tavern._conversation.commands import is_known

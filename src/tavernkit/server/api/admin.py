@@ -9,13 +9,12 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from tavernkit.server.access.accounts import period, usage_csv, usage_report
-from tavernkit.server.access.keys import Allowance
+from tavernkit.server.accounts import GROUPINGS, Grouping, period, usage_csv, usage_report
 from tavernkit.server.api.dependencies import Admin, ChatClient, TheService
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.openai_types import Name
-from tavernkit.server.sessions.edits import owned_by
-from tavernkit.server.storage.usage import GROUPINGS, Grouping
+from tavernkit.server.keys import Allowance
+from tavernkit.server.sessions.changes import owned_by
 
 router = APIRouter(prefix="/api", tags=["admin"])
 

@@ -15,10 +15,10 @@ from tavernkit.server.api.openai_types import ChatMessageIn, Id, TavernKitOption
 from tavernkit.server.api.session_types import ModelOptions
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.limits import MAX_MESSAGES
-from tavernkit.server.sessions.edits import owned_by
+from tavernkit.server.sessions.changes import owned_by
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
-from tavernkit.server.storage.columns import storable_json
+from tavernkit.server.storage.tables import storable_json
 from tavernkit.server.turns.request import TurnRequest
 
 router = APIRouter(prefix="/api", tags=["build"])

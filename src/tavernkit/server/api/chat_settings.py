@@ -12,13 +12,12 @@ from tavernkit._values import JsonObject, is_sequence
 from tavernkit.server.api.dependencies import ChatClient, Reader, TheService, Writer
 from tavernkit.server.api.openai_types import Platform
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.library.chat_settings import checked_settings, save_settings, stored_settings
+from tavernkit.server.library.chat_settings import checked_settings, save_scripts, save_settings, stored_settings
 from tavernkit.server.library.library import CHAT_SETTINGS, GLOBAL_SCRIPTS, SILLY_TAVERN, parse_item
-from tavernkit.server.library.regex_files import save_scripts
 from tavernkit.server.limits import MAX_SCRIPTS, MAX_SETTINGS_CHARACTERS
 from tavernkit.server.storage import turns
-from tavernkit.server.storage.columns import storable_json
 from tavernkit.server.storage.items import delete_item, infos, item_file
+from tavernkit.server.storage.tables import storable_json
 
 router = APIRouter(prefix="/api/settings", tags=["library"])
 scripts = APIRouter(prefix="/api/regex", tags=["library"])

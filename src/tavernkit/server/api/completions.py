@@ -14,18 +14,17 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tavernkit._values import Json, JsonObject
 from tavernkit.models import ModelError, ReplyPiece
-from tavernkit.server.access.accounts import passed_use
-from tavernkit.server.access.keys import Client
-from tavernkit.server.api.dependencies import ChatClient, TheCaller, TheService
-from tavernkit.server.api.json_response import SafeJSONResponse
+from tavernkit.server.accounts import passed_use
+from tavernkit.server.api.dependencies import ChatClient, SafeJSONResponse, TheCaller, TheService
 from tavernkit.server.api.openai import Asked, all_or_none, ask
 from tavernkit.server.api.openai_types import ChatCompletionRequest, StreamOptions, TavernKitOptions
 from tavernkit.server.api.replies import DONE, EventStream, summed_usage
 from tavernkit.server.errors import ServiceError, error_body
+from tavernkit.server.keys import Client
 from tavernkit.server.limits import MAX_CHOICES, MAX_ID_CHARACTERS
 from tavernkit.server.service import Service
-from tavernkit.server.upstreams.errors import as_service_error
 from tavernkit.server.upstreams.listeners import SpeakerChange
+from tavernkit.server.upstreams.upstream import as_service_error
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 

@@ -1,18 +1,21 @@
-"""Dependencies of routes: the service and the client."""
+"""What routes share: the service, the client, and JSON answers that cannot fail on the way out."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 from fastapi import Depends, Header, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.responses import JSONResponse
 
-from tavernkit.server.access.keys import Client, Scope
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.keys import Client, Scope
 from tavernkit.server.limits import MAX_ID_CHARACTERS
 from tavernkit.server.service import Service
+from tavernkit.server.storage.tables import storable_json
 
 bearer = HTTPBearer(auto_error=False, description="An API key; none is needed on loopback unless configured.")
 
@@ -82,3 +85,14 @@ TheCaller = Annotated[Caller, Depends(_caller)]
 Reader = Annotated[Client, Depends(_with_scope("read"))]
 Writer = Annotated[Client, Depends(_with_scope("write"))]
 Admin = Annotated[Client, Depends(_with_scope("admin"))]
+
+
+class SafeJSONResponse(JSONResponse):
+    """JSON whose texts are made encodable: models and clients may send lone surrogates."""
+
+    def render(self, content: Any) -> bytes:
+        """Write the body."""
+        try:
+            return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        except (UnicodeEncodeError, ValueError):
+            return json.dumps(storable_json(content), ensure_ascii=False, separators=(",", ":")).encode()

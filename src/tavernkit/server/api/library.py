@@ -20,14 +20,13 @@ from tavernkit.errors import TavernKitError
 from tavernkit.server.api.dependencies import Reader, TheService, Writer
 from tavernkit.server.api.openai_types import ItemId, Name, Text
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.imports.archive import copy_upload
+from tavernkit.server.imports import jobs
+from tavernkit.server.imports.sources import copy_upload
 from tavernkit.server.library.item_files import NewItem, group_item, persona_item, read_item
 from tavernkit.server.library.library import StoredPersona, parse_item, read_persona
 from tavernkit.server.limits import MAX_BOOKS, MAX_PAGE
 from tavernkit.server.service import Service
-from tavernkit.server.sessions.edits import owned_by
-from tavernkit.server.storage import jobs
-from tavernkit.server.storage.columns import storable, storable_json
+from tavernkit.server.sessions.changes import owned_by
 from tavernkit.server.storage.items import (
     ItemInfo,
     Kind,
@@ -38,6 +37,7 @@ from tavernkit.server.storage.items import (
     list_items,
     save_item,
 )
+from tavernkit.server.storage.tables import storable, storable_json
 
 router = APIRouter(prefix="/api", tags=["library"])
 imports = APIRouter(prefix="/api/imports", tags=["imports"])

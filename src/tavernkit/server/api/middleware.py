@@ -16,11 +16,11 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tavernkit.cards import DEFAULT_LIMITS
+from tavernkit.server import logs
 from tavernkit.server.config import ServerConfig, is_loopback
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.limits import MAX_JSON_BODY_BYTES
-from tavernkit.server.monitoring import logs
-from tavernkit.server.monitoring.metrics import Metrics
+from tavernkit.server.metrics import Metrics
 from tavernkit.server.storage.chats import new_id
 
 logger = logging.getLogger("tavernkit.server.access")

@@ -9,8 +9,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from tavernkit._values import JsonObject
-from tavernkit.server.api.dependencies import ChatClient, TheService
-from tavernkit.server.api.json_response import SafeJSONResponse
+from tavernkit.server.api.dependencies import ChatClient, SafeJSONResponse, TheService
 from tavernkit.server.api.openai import parse_model
 from tavernkit.server.api.openai_types import TavernKitOptions
 from tavernkit.server.errors import ServiceError, not_found

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from tavernkit import Plan
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
+from tavernkit.server import logs
 from tavernkit.server.adapters.turn import PARTS
-from tavernkit.server.api.dependencies import Caller, TheCaller
-from tavernkit.server.api.json_response import SafeJSONResponse
+from tavernkit.server.api.dependencies import Caller, SafeJSONResponse, TheCaller
 from tavernkit.server.api.openai_types import (
     PASSED_ON,
     ChatCompletionRequest,
@@ -31,6 +30,7 @@ from tavernkit.server.api.replies import (
     ReplyListener,
     await_first_piece,
     completion,
+    explanation,
     piece_delta,
     piece_logprobs,
     summed_usage,
@@ -40,9 +40,8 @@ from tavernkit.server.api.replies import (
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.library.library import SILLY_TAVERN
 from tavernkit.server.library.models import selection_of
-from tavernkit.server.monitoring import logs
 from tavernkit.server.storage.chats import Selection
-from tavernkit.server.storage.columns import storable, storable_json
+from tavernkit.server.storage.tables import storable, storable_json
 from tavernkit.server.turns.request import NewMessage, TurnOutcome, TurnRequest
 from tavernkit.server.upstreams.listeners import SpeakerChange
 
@@ -318,8 +317,3 @@ def _extension(outcome: TurnOutcome, options: TavernKitOptions, warnings: Sequen
     if options.explain and plan is not None:
         found["explanation"] = explanation(plan)
     return found
-
-
-def explanation(plan: Plan) -> JsonObject:
-    """Return what is in a prompt and why."""
-    return {**plan.explain().to_dict(), "messages": [*plan.to_messages()]}

@@ -15,7 +15,7 @@ from tavernkit.server.limits import (
     MAX_NAME_CHARACTERS,
     MAX_TOOLS,
 )
-from tavernkit.server.storage.columns import storable
+from tavernkit.server.storage.tables import storable
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS)]
 ItemId = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]

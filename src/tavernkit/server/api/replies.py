@@ -1,4 +1,4 @@
-"""Answers in OpenAI's shape, whole and streamed."""
+"""Answers of turns, whole and streamed: in OpenAI's shape, and in that of the REST API."""
 
 from __future__ import annotations
 
@@ -10,12 +10,31 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from tavernkit import Plan
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.models import ReplyPiece, ToolCallPiece
+from tavernkit.server.api.session_types import TurnOut
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.limits import MAX_STREAM_BACKLOG
-from tavernkit.server.turns.request import TurnOutcome
+from tavernkit.server.service import Service
+from tavernkit.server.turns.request import TurnOutcome, TurnRequest
 from tavernkit.server.upstreams.listeners import SpeakerChange
+
+SHOWN = (
+    "status",
+    "text",
+    "reasoning",
+    "tool_calls",
+    "finish_reason",
+    "usage",
+    "speaker",
+    "message_id",
+    "replies",
+    "broken",
+    "warnings",
+    "alerts",
+)
+"""Parts of a turn's response in the REST API."""
 
 
 class ReplyListener:
@@ -239,5 +258,70 @@ def tool_deltas(response: JsonObject) -> list[JsonObject]:
     return [{"tool_calls": [{"index": index, **call}]} for index, call in enumerate(listed)]
 
 
+def explanation(plan: Plan) -> JsonObject:
+    """Return what is in a prompt and why."""
+    return {**plan.explain().to_dict(), "messages": [*plan.to_messages()]}
+
+
 def _event(value: JsonObject) -> bytes:
     return f"data: {json.dumps(value, ensure_ascii=True, separators=(',', ':'))}\n\n".encode()
+
+
+async def answer(
+    request: Request, service: Service, wanted: TurnRequest, *, stream: bool, explain: bool
+) -> TurnOut | Response:
+    """Run a turn and return its result; in a stream, failures before the first piece still set the HTTP status."""
+    listener = ReplyListener(streaming=stream)
+    turn = service.turns.start(wanted, listener)
+    if not stream:
+        return _turn_out(await until_done(request, turn, listener), explain=explain)
+    pieces = await await_first_piece(request, turn, listener)
+    return EventStream(_turn_events(turn, pieces, explain=explain), listener)
+
+
+async def _turn_events(
+    turn: asyncio.Task[TurnOutcome], pieces: AsyncGenerator[ReplyPiece | SpeakerChange], *, explain: bool
+) -> AsyncGenerator[bytes]:
+    """Yield ``delta`` as the model speaks, ``speaker`` before each of several speakers, then ``turn`` or ``error``."""
+    async for piece in pieces:
+        if isinstance(piece, SpeakerChange):
+            yield _named_event("speaker", {"speaker": piece.speaker})
+        elif delta := _delta(piece):
+            yield _named_event("delta", delta)
+    try:
+        outcome = await asyncio.shield(turn)
+    except ServiceError as error:
+        yield _named_event("error", error.body())
+        return
+    except Exception:  # noqa: BLE001  # the answer has begun: errors are part of it
+        yield _named_event("error", error_body(500, "the server failed; the log says why", code="internal_error"))
+        return
+    yield _named_event("turn", _turn_out(outcome, explain=explain).model_dump())
+
+
+def _delta(piece: ReplyPiece) -> JsonObject:
+    delta: JsonObject = {}
+    if piece.text:
+        delta["text"] = piece.text
+    if piece.reasoning:
+        delta["reasoning"] = piece.reasoning
+    if piece.tool_calls:
+        delta["tool_calls"] = [call_delta(each) for each in piece.tool_calls]
+    return delta
+
+
+def _turn_out(outcome: TurnOutcome, *, explain: bool) -> TurnOut:
+    response = outcome.response
+    plan = outcome.result.plan if outcome.result is not None else None
+    return TurnOut.model_validate(
+        {
+            "id": outcome.turn_id,
+            "replayed": outcome.replayed,
+            "explanation": explanation(plan) if explain and plan is not None else None,
+            **{key: response.get(key) for key in SHOWN if key in response},
+        }
+    )
+
+
+def _named_event(name: str, value: object) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(value, ensure_ascii=True, separators=(',', ':'))}\n\n".encode()

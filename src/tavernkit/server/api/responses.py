@@ -15,18 +15,17 @@ from sqlalchemy import select
 
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
-from tavernkit.server.access.keys import Client
-from tavernkit.server.api.dependencies import ChatClient, TheCaller, TheService
-from tavernkit.server.api.json_response import SafeJSONResponse
+from tavernkit.server.api.dependencies import ChatClient, SafeJSONResponse, TheCaller, TheService
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.openai import Asked, ask, parse_model
 from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOptions
 from tavernkit.server.api.replies import EventStream
 from tavernkit.server.errors import ServiceError, error_body, not_found
+from tavernkit.server.keys import Client
 from tavernkit.server.library.models import model_name
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
 from tavernkit.server.service import Service
-from tavernkit.server.sessions.edits import branch_chat
+from tavernkit.server.sessions.changes import branch_chat
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.tables import Turn
 from tavernkit.server.upstreams.listeners import SpeakerChange

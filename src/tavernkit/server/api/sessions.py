@@ -12,13 +12,13 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Response
 
 from tavernkit._values import JsonObject
-from tavernkit.server.access.keys import Client
+from tavernkit.server import logs
 from tavernkit.server.adapters.turn import LineChange, OperationKind, TurnKind
 from tavernkit.server.api.dependencies import Caller, ChatClient, TheCaller, TheService
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.openai import new_message, parse_model
 from tavernkit.server.api.openai_types import KEPT_OPTIONS, ChatMessageIn, Platform
-from tavernkit.server.api.replies import ReplyListener, until_done
+from tavernkit.server.api.replies import ReplyListener, answer, until_done
 from tavernkit.server.api.session_types import (
     BranchIn,
     ButtonIn,
@@ -38,17 +38,15 @@ from tavernkit.server.api.session_types import (
     TurnIn,
     TurnOut,
 )
-from tavernkit.server.api.turn_streams import answer
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.keys import Client
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_PAGE
-from tavernkit.server.monitoring import logs
 from tavernkit.server.service import Service
-from tavernkit.server.sessions.edits import branch_chat, change_message, owned_by, remove_messages
-from tavernkit.server.sessions.file_marks import forget_conversation
-from tavernkit.server.sessions.files import chat_file
+from tavernkit.server.sessions.changes import branch_chat, change_message, owned_by, remove_messages
+from tavernkit.server.sessions.files import chat_file, forget_conversation
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
-from tavernkit.server.storage.columns import storable_json
+from tavernkit.server.storage.tables import storable_json
 from tavernkit.server.turns.request import NewMessage, TurnRequest
 
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])

@@ -26,7 +26,7 @@ from tavernkit.server.library.item_files import NewItem, persona_item, read_item
 from tavernkit.server.library.library import SILLY_TAVERN, StoredPersona, read_persona, read_scripts
 from tavernkit.server.library.stored_folders import ATTACHED, DATA_BANKS, attached, kept_settings, named_files
 from tavernkit.server.limits import MAX_CHAT_FILES_BYTES
-from tavernkit.server.sessions.file_marks import digest_of
+from tavernkit.server.sessions.files import digest_of
 from tavernkit.server.storage.items import Kind, slug
 from tavernkit.silly_tavern._files.attached_files import AttachedFiles
 from tavernkit.silly_tavern._files.folder_files import CHATS, GROUP_CHATS

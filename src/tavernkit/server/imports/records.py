@@ -18,8 +18,8 @@ from tavernkit.server.imports.found import (
     FoundRisuChats,
     FoundScripts,
     FoundSettings,
+    Progress,
 )
-from tavernkit.server.imports.progress import Progress
 from tavernkit.server.imports.saves import FoundSaveChats, FoundSaveGroup
 from tavernkit.server.imports.stored_chats import (
     save_if_new,
@@ -29,12 +29,18 @@ from tavernkit.server.imports.stored_chats import (
     store_risu_chats,
     store_save_chats,
 )
-from tavernkit.server.library.chat_settings import checked_settings, save_settings, stored_settings
+from tavernkit.server.library.chat_settings import (
+    add_scripts,
+    checked_settings,
+    global_scripts,
+    refuse_scripts,
+    save_settings,
+    stored_settings,
+)
 from tavernkit.server.library.item_files import NewItem, read_item
 from tavernkit.server.library.library import SILLY_TAVERN
-from tavernkit.server.library.regex_files import add_scripts, global_scripts, refuse_scripts
 from tavernkit.server.library.stored_folders import FOLDER, SERVED, folder_file
-from tavernkit.server.sessions.file_marks import ItemMark, digest_of, item_of, note_item
+from tavernkit.server.sessions.files import ItemMark, digest_of, item_of, note_item
 from tavernkit.server.storage import turns
 from tavernkit.server.storage.items import ItemInfo, infos, item_file, save_item, slug
 

@@ -15,14 +15,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit import risu_ai
 from tavernkit._values import Json, JsonObject, thaw_object
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.imports.found import FoundChat, FoundFile, FoundGroupChat, FoundRisuChats, Origin
-from tavernkit.server.imports.progress import Progress
+from tavernkit.server.imports.found import FoundChat, FoundFile, FoundGroupChat, FoundRisuChats, Origin, Progress
 from tavernkit.server.imports.saves import FoundSaveChats
 from tavernkit.server.library.library import RISU_AI, SILLY_TAVERN
 from tavernkit.server.library.stored_folders import FILE, file_id
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_SESSION_MESSAGES, UNREAD_STEP
-from tavernkit.server.sessions.file_marks import UPLOADED, FileMark, risu_digest, session_of, set_mark
-from tavernkit.server.sessions.files import risu_ai_line, silly_tavern_line
+from tavernkit.server.sessions.files import (
+    UPLOADED,
+    FileMark,
+    risu_ai_line,
+    risu_digest,
+    session_of,
+    set_mark,
+    silly_tavern_line,
+)
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import ChatLine, ChatState, Selection
 from tavernkit.server.storage.items import Kind, all_items, infos, item_file, save_item, slug

@@ -13,8 +13,8 @@ from tavernkit.errors import TavernKitError
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import RISU_AI, SILLY_TAVERN, StoredPersona, persona_file
 from tavernkit.server.limits import MAX_NAME_CHARACTERS
-from tavernkit.server.storage.columns import storable
 from tavernkit.server.storage.items import Kind
+from tavernkit.server.storage.tables import storable
 
 RISU_PRESET_SUFFIXES = (".risup", ".risupreset")
 RISU_PRESET_KEYS = frozenset(("promptTemplate", "formatingOrder", "aiModel"))

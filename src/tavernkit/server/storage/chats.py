@@ -16,8 +16,7 @@ from tavernkit._values import Json, JsonObject, same_start
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import MAX_MESSAGES, MAX_PAGE, MAX_SESSION_MESSAGES, UNREAD_STEP
 from tavernkit.server.storage.database import advisory_lock
-from tavernkit.server.storage.direct import fetch, fetch_one, run
-from tavernkit.server.storage.statements import change, insert_into, select_by, table_of
+from tavernkit.server.storage.statements import change, fetch, fetch_one, insert_into, run, select_by, table_of
 from tavernkit.server.storage.tables import Chat, Line
 
 T = TypeVar("T")

@@ -18,10 +18,8 @@ from sqlalchemy.util import await_only
 
 from tavernkit.errors import ConfigError, TavernKitError
 from tavernkit.server.migrations import HEAD
-from tavernkit.server.storage.columns import dump_json
-from tavernkit.server.storage.sqlite_driver import BUSY_MILLISECONDS, PromptConnection, connector
-from tavernkit.server.storage.sqlite_writer import SQLiteWriter
-from tavernkit.server.storage.tables import Base
+from tavernkit.server.storage.sqlite import BUSY_MILLISECONDS, PromptConnection, SQLiteWriter, connector
+from tavernkit.server.storage.tables import Base, dump_json
 
 if TYPE_CHECKING:
     from alembic.config import Config

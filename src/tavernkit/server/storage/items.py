@@ -15,8 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit.server.errors import not_found
 from tavernkit.server.limits import MAX_PAGE
 from tavernkit.server.storage.database import advisory_lock
-from tavernkit.server.storage.direct import fetch
-from tavernkit.server.storage.statements import select_several, table_of
+from tavernkit.server.storage.statements import fetch, select_several, table_of
 from tavernkit.server.storage.tables import Item
 
 Kind: TypeAlias = Literal[

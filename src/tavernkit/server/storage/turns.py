@@ -12,8 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.server.storage.database import advisory_lock
-from tavernkit.server.storage.direct import fetch, fetch_one, run
-from tavernkit.server.storage.statements import change, insert_into, select_by
+from tavernkit.server.storage.statements import change, fetch, fetch_one, insert_into, run, select_by
 from tavernkit.server.storage.tables import Chat, GlobalVariables, Turn
 
 RUNNING, DONE, PARTIAL, FAILED = "running", "done", "partial", "failed"

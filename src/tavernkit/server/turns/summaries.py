@@ -20,11 +20,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.errors import TavernKitError
 from tavernkit.models import ModelError, Reply, ReplyPiece, Request
-from tavernkit.server.access.accounts import Accounts, UpstreamExchange, uses_of
-from tavernkit.server.access.keys import Client
+from tavernkit.server.accounts import Accounts, UpstreamExchange, uses_of
 from tavernkit.server.adapters.silly_tavern_lines import opened_again
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.keys import Client
 from tavernkit.server.library.library import RISU_AI
 from tavernkit.server.limits import (
     MAX_SUMMARIES,
@@ -34,7 +34,7 @@ from tavernkit.server.limits import (
     SUMMARY_PAUSE_SECONDS,
     SUMMARY_WAIT_SECONDS,
 )
-from tavernkit.server.monitoring.metrics import Metrics
+from tavernkit.server.metrics import Metrics
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database

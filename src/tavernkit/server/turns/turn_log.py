@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit import Plan
 from tavernkit._dataclass import replaced
 from tavernkit._values import Json, JsonObject
-from tavernkit.server.access.accounts import Accounts, UpstreamExchange, uses_of
+from tavernkit.server.accounts import Accounts, UpstreamExchange, Use, uses_of
 from tavernkit.server.adapters.registry import Adapters, pending_line
 from tavernkit.server.adapters.swipes import with_new_swipe
 from tavernkit.server.adapters.turn import ChangedByFailure, TurnInput, TurnResult
@@ -25,14 +25,19 @@ from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import Cast, Library
 from tavernkit.server.library.models import GROUP_PREFIX
 from tavernkit.server.limits import MAX_SESSION_MESSAGES
-from tavernkit.server.sessions.edits import with_content
+from tavernkit.server.sessions.changes import KnownLines, SessionChanges, with_content
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import PARTIAL, ChatLine, ChatState, Selection
 from tavernkit.server.storage.database import Database
-from tavernkit.server.storage.usage import Use
-from tavernkit.server.turns.repetitions import BusyError, known_turn, last_id, repeated_lines
-from tavernkit.server.turns.request import TurnOutcome, TurnRequest, merged_selection
-from tavernkit.server.turns.session_changes import KnownLines, SessionChanges
+from tavernkit.server.turns.request import (
+    BusyError,
+    TurnOutcome,
+    TurnRequest,
+    known_turn,
+    last_id,
+    merged_selection,
+    repeated_lines,
+)
 from tavernkit.server.upstreams.listeners import Listener
 
 logger = logging.getLogger("tavernkit.server")

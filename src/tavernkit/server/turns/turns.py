@@ -12,8 +12,7 @@ from tavernkit._values import JsonObject, is_object, thaw_object
 from tavernkit.cards import DEFAULT_LIMITS
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
 from tavernkit.models import ModelError, Reply
-from tavernkit.server.access.accounts import Accounts, estimated_usage, passed_use
-from tavernkit.server.adapters.build_executor import BuildExecutor
+from tavernkit.server.accounts import Accounts, estimated_usage, passed_use
 from tavernkit.server.adapters.registry import Adapters, pending_line
 from tavernkit.server.adapters.turn import (
     OPERATIONS,
@@ -29,24 +28,22 @@ from tavernkit.server.adapters.vectors import is_on as vector_storage_is_on
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import RISU_AI, ChatExtras, Library
-from tavernkit.server.monitoring.metrics import Metrics
+from tavernkit.server.metrics import Metrics
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.storage.database import Database
-from tavernkit.server.turns.admission import Admission
 from tavernkit.server.turns.request import TurnOutcome, TurnRequest, merged_selection
+from tavernkit.server.turns.scheduling import Admission, BuildExecutor
 from tavernkit.server.turns.summaries import Summaries
 from tavernkit.server.turns.turn_log import INTERRUPTED, OpenTurn, TurnLog
 from tavernkit.server.turns.upstream_calls import PromptCaches, Route, UpstreamCalls, caching_of
-from tavernkit.server.upstreams.errors import as_service_error
-from tavernkit.server.upstreams.keys import UpstreamKeys
 from tavernkit.server.upstreams.listeners import (
     ClientDisconnectedError,
     KeepingListener,
     Listener,
 )
-from tavernkit.server.upstreams.upstream import Upstream, left_out
-from tavernkit.server.upstreams.upstreams import Upstreams
+from tavernkit.server.upstreams.upstream import Upstream, as_service_error, left_out
+from tavernkit.server.upstreams.upstreams import UpstreamKeys, Upstreams
 
 TEXT = "text"
 """The dialect of text-completion upstreams."""

@@ -10,14 +10,13 @@ from tavernkit import count_tokens
 from tavernkit._values import JsonObject, LRUCache
 from tavernkit.cache import PromptCache, request_spans
 from tavernkit.models import ModelError, Reply, Request
-from tavernkit.server.access.accounts import UpstreamExchange
+from tavernkit.server.accounts import UpstreamExchange
 from tavernkit.server.adapters.turn import Caching
 from tavernkit.server.config import UpstreamConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.limits import MAX_PREDICTED_TURNS, PREDICTED_SESSIONS
-from tavernkit.server.monitoring.metrics import Metrics
+from tavernkit.server.metrics import Metrics
 from tavernkit.server.turns.turn_log import OpenTurn
-from tavernkit.server.upstreams.errors import failure_reason, kind_of_failure
 from tavernkit.server.upstreams.listeners import (
     AnnouncingListener,
     Listener,
@@ -25,7 +24,7 @@ from tavernkit.server.upstreams.listeners import (
     SpeakerChange,
     TimedListener,
 )
-from tavernkit.server.upstreams.upstream import CANCELLED, Upstream
+from tavernkit.server.upstreams.upstream import CANCELLED, Upstream, failure_reason, kind_of_failure
 
 Route: TypeAlias = Sequence[tuple[Upstream, frozenset[str]]]
 """The upstreams to ask, each with the failures after which it is used."""

@@ -11,7 +11,7 @@ from tavernkit.dialects._messages import MessageLike
 from tavernkit.models import Accumulator, Reply, ReplyPiece, Request, ScriptedModel
 from tavernkit.models._protocol import AsyncContext
 from tavernkit.models._readers import OpenAIReader
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 from tavernkit.testing import Answer
 
 QUOTED_CHARACTERS = 200

@@ -19,21 +19,19 @@ from sqlalchemy import Table, func, insert, select
 from tavernkit import __version__
 from tavernkit._values import JsonObject, is_object
 from tavernkit.errors import ConfigError
-from tavernkit.server.access.accounts import Accounts, period, usage_report
-from tavernkit.server.access.keys import ADMIN_OWNER, LOCAL, Allowance, KeyInfo, Keys, Scope
+from tavernkit.server.accounts import GROUPINGS, Accounts, Grouping, period, usage_report
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.imports.progress import Progress
+from tavernkit.server.imports.found import Progress
 from tavernkit.server.imports.served_folders import import_below, import_work
 from tavernkit.server.imports.sources import EXPORT_MARK, find_work, save_work
+from tavernkit.server.keys import ADMIN_OWNER, LOCAL, Allowance, KeyInfo, Keys, Scope
 from tavernkit.server.limits import MAX_PAGE
-from tavernkit.server.sessions.file_marks import is_mark
-from tavernkit.server.sessions.files import chat_file
+from tavernkit.server.sessions.files import chat_file, is_mark
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.database import Database, database_errors
 from tavernkit.server.storage.items import KINDS, all_items, item_file
 from tavernkit.server.storage.tables import Base
-from tavernkit.server.storage.usage import GROUPINGS, Grouping
 
 T = TypeVar("T")
 

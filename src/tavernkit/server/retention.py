@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.limits import PRUNE_BATCH, PRUNE_FIRST_SECONDS, PRUNE_PAUSE_SECONDS, PRUNE_SECONDS
-from tavernkit.server.monitoring.metrics import Metrics
+from tavernkit.server.metrics import Metrics
 from tavernkit.server.storage.database import Database, database_errors
 from tavernkit.server.storage.tables import Job, Turn, Usage
 

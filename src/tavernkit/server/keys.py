@@ -21,13 +21,16 @@ from tavernkit.server.storage.chats import new_id
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.statements import select_by, table_of, upsert_into
 from tavernkit.server.storage.tables import ApiKey, RateWindow
-from tavernkit.server.storage.usage import KEY_PREFIX
 
 Scope: TypeAlias = Literal["chat", "read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """``chat``: talk to characters and own sessions. ``read``, ``write``: the library. ``admin``: everything."""
 
 PREFIX = "tk-"
+"""The prefix of keys."""
+
+KEY_PREFIX = "key:"
+"""The prefix of owners that are keys in the database."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import httpx
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tavernkit.server.api.json_response import SafeJSONResponse
+from tavernkit.server.api.dependencies import SafeJSONResponse
 from tavernkit.server.errors import ServiceError
 from tavernkit.studio._api import PREFIX
 

@@ -13,11 +13,11 @@ from fastapi import Request as HttpRequest
 
 from tavernkit._values import Json, JsonObject
 from tavernkit.models import Accumulator, Model, ModelWrapper, Reply, ReplyPiece, Request
-from tavernkit.server.access.accounts import UpstreamExchange, uses_of
-from tavernkit.server.access.keys import Client, Scope
+from tavernkit.server.accounts import UpstreamExchange, uses_of
 from tavernkit.server.api.dependencies import bearer, client_of
 from tavernkit.server.config import STUDIO_FOLDER
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.keys import Client, Scope
 from tavernkit.server.service import Service
 from tavernkit.server.storage.items import Kind, item_file, item_info, list_items, save_item
 from tavernkit.server.upstreams.upstream import Upstream

@@ -1,1 +1,0 @@
-"""API keys, and what they may use."""

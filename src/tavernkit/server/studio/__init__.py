@@ -1,1 +1,0 @@
-"""Studio in the service."""
