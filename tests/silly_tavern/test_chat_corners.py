@@ -10,12 +10,12 @@ import pytest
 from tavernkit._text.json_reader import JsonReader
 from tavernkit.errors import ConfigError, FileFormatError, StrictModeError, WarningLog
 from tavernkit.silly_tavern import ChatFile, ChatMessage, Preset, RegexScripts, Settings
+from tavernkit.silly_tavern._chat.attachments import inline_media, size_of_data_url
 from tavernkit.silly_tavern._chat.chat_log import chat_log
 from tavernkit.silly_tavern._chat.core_chat import CoreMessage
-from tavernkit.silly_tavern._chat_completion.media import inline_media, size_of_data_url
 from tavernkit.silly_tavern._chat_completion.tools import tool_calls, tools_supported
 from tavernkit.silly_tavern._scripts.regex_scripts import read_scripts
-from tavernkit.silly_tavern._world_info.editing import new_entry
+from tavernkit.silly_tavern._world_info.entry import new_entry
 from tavernkit.silly_tavern._world_info.importers import read_lore_png
 from tavernkit.silly_tavern.errors import LoreParseError, UnconsumedMacroError
 from tavernkit.silly_tavern.providers._chat.google import convert_google

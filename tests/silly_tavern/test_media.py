@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tavernkit.silly_tavern import ChatMessage
-from tavernkit.silly_tavern._chat_completion.media import inline_media, picture_tokens, size_of_data_url
+from tavernkit.silly_tavern._chat.attachments import inline_media, picture_tokens, size_of_data_url
 from tests.silly_tavern.scene import preset
 
 

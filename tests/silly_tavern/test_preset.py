@@ -7,7 +7,7 @@ import pytest
 
 from tavernkit.errors import InvalidPresetError, WarningLog
 from tavernkit.silly_tavern import Preset
-from tavernkit.silly_tavern._files.prompt_manager_file import import_prompts
+from tavernkit.silly_tavern._files.preset_prompts import import_prompts
 
 
 def test_the_built_in_default_has_the_twelve_prompts_in_their_order():

@@ -6,7 +6,7 @@ import pytest
 
 from tavernkit.errors import InvalidPresetError
 from tavernkit.silly_tavern import Preset
-from tavernkit.silly_tavern._files.prompt_manager_file import export_prompts, import_prompts
+from tavernkit.silly_tavern._files.preset_prompts import export_prompts, import_prompts
 from tests.silly_tavern.scene import order
 
 

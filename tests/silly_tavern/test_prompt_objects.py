@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tavernkit.silly_tavern import Preset
-from tavernkit.silly_tavern._files.prompt_manager_file import export_prompts, import_prompts
+from tavernkit.silly_tavern._files.preset_prompts import export_prompts, import_prompts
 from tests.silly_tavern.scene import build, order, preset
 
 OFF = ("-main", "-charDescription", "-jailbreak")

@@ -6,7 +6,7 @@ import pytest
 
 from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import PowerUser, Tool
-from tavernkit.silly_tavern._chat_completion.request_fields import (
+from tavernkit.silly_tavern._chat_completion.plan import (
     RequestInput,
     page_input,
     request_fields,

@@ -14,15 +14,16 @@ from tavernkit.budget import _file_tokenizer
 from tavernkit.silly_tavern import TokenizerFiles
 from tavernkit.silly_tavern._files.preset import MODEL_KEYS
 from tavernkit.silly_tavern._files.settings import Settings
-from tavernkit.silly_tavern._token_counting.messages import CountingRule, MessageCounter, counting_rule, new_counter
-from tavernkit.silly_tavern._token_counting.names import NAMES, family_name
-from tavernkit.silly_tavern._token_counting.text_tokenizer import (
+from tavernkit.silly_tavern._token_counting.choice import (
     BEST_MATCH,
+    NAMES,
     TextBackend,
     TextTokenizer,
     best_match,
     chosen_tokenizer,
+    family_name,
 )
+from tavernkit.silly_tavern._token_counting.messages import CountingRule, MessageCounter, counting_rule, new_counter
 from tavernkit.silly_tavern._token_counting.vocabularies import (
     VOCABULARIES,
     bundled_counter,

@@ -2,7 +2,7 @@ from tavernkit.cards._silly_tavern import ImportedCard as ImportedCard
 from tavernkit.cards._silly_tavern.archives import ImportedFile as ImportedFile
 from tavernkit.cards._silly_tavern.stored import CardCheck as CardCheck
 from tavernkit.cards._silly_tavern.stored import check_card as check_card
-from tavernkit.prompt._group_decision import GroupDecision as GroupDecision
+from tavernkit.prompt._inputs import GroupDecision as GroupDecision
 from tavernkit.silly_tavern._builder import Builder as Builder
 from tavernkit.silly_tavern._builder import build as build
 from tavernkit.silly_tavern._caching.replay import replay as replay
@@ -12,7 +12,10 @@ from tavernkit.silly_tavern._chat.card_fields import Persona as Persona
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage as ChatMessage
 from tavernkit.silly_tavern._chat.extension_prompts import ExtensionPrompt as ExtensionPrompt
 from tavernkit.silly_tavern._chat.output_cleanup import CleanUp as CleanUp
+from tavernkit.silly_tavern._chat.output_cleanup import StopInput as StopInput
 from tavernkit.silly_tavern._chat.output_cleanup import clean_up as clean_up
+from tavernkit.silly_tavern._chat.output_cleanup import custom_stop_strings as custom_stop_strings
+from tavernkit.silly_tavern._chat.output_cleanup import stop_strings as stop_strings
 from tavernkit.silly_tavern._chat.vector_search import index_chat as index_chat
 from tavernkit.silly_tavern._chat.vector_search import search_vectors as search_vectors
 from tavernkit.silly_tavern._chat.vector_storage import VectorCall as VectorCall
@@ -32,8 +35,8 @@ from tavernkit.silly_tavern._files.preset import Preset as Preset
 from tavernkit.silly_tavern._files.preset_prompts import OrderEntry as OrderEntry
 from tavernkit.silly_tavern._files.preset_prompts import PresetPrompt as PresetPrompt
 from tavernkit.silly_tavern._files.preset_prompts import PromptOrder as PromptOrder
-from tavernkit.silly_tavern._files.prompt_manager_file import export_prompts as export_prompts
-from tavernkit.silly_tavern._files.prompt_manager_file import import_prompts as import_prompts
+from tavernkit.silly_tavern._files.preset_prompts import export_prompts as export_prompts
+from tavernkit.silly_tavern._files.preset_prompts import import_prompts as import_prompts
 from tavernkit.silly_tavern._files.settings import PowerUser as PowerUser
 from tavernkit.silly_tavern._files.settings import Settings as Settings
 from tavernkit.silly_tavern._group import CharacterExtras as CharacterExtras
@@ -65,9 +68,6 @@ from tavernkit.silly_tavern._templates.templates import InstructTemplate as Inst
 from tavernkit.silly_tavern._templates.templates import ReasoningSettings as ReasoningSettings
 from tavernkit.silly_tavern._templates.templates import SystemPrompt as SystemPrompt
 from tavernkit.silly_tavern._text_completion.plan import TextPlan as TextPlan
-from tavernkit.silly_tavern._text_completion.stop_strings import StopInput as StopInput
-from tavernkit.silly_tavern._text_completion.stop_strings import custom_stop_strings as custom_stop_strings
-from tavernkit.silly_tavern._text_completion.stop_strings import stop_strings as stop_strings
 from tavernkit.silly_tavern._token_counting.choice import TextBackend as TextBackend
 from tavernkit.silly_tavern._token_counting.choice import TextTokenizer as TextTokenizer
 from tavernkit.silly_tavern._token_counting.vocabularies import TokenizerFiles as TokenizerFiles

@@ -11,7 +11,7 @@ from tavernkit.errors import log_warning
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
 from tavernkit.prompt._context import DrawnNumbers
-from tavernkit.prompt._group_decision import GroupDecision
+from tavernkit.prompt._inputs import GroupDecision
 from tavernkit.prompt._pipeline import Pipeline
 from tavernkit.prompt._plan import Plan
 from tavernkit.prompt._source_mapping import TracedBuild, has_words_of, with_traced_texts

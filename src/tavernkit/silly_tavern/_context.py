@@ -16,14 +16,13 @@ from tavernkit.cards._character import Character, Participant
 from tavernkit.errors import ConfigError
 from tavernkit.lore import LoreEngine
 from tavernkit.prompt._context import REFERENCE, Context, random_numbers
-from tavernkit.prompt._group_decision import GroupDecision
-from tavernkit.prompt._inputs import LorePlace, OnOverflow, Strategy, VolatilePlace
+from tavernkit.prompt._inputs import GroupDecision, LorePlace, OnOverflow, Strategy, VolatilePlace
+from tavernkit.silly_tavern._chat.attachments import Measure
 from tavernkit.silly_tavern._chat.authors_note import read_overrides
 from tavernkit.silly_tavern._chat.card_fields import Persona
 from tavernkit.silly_tavern._chat.chat_log import ChatLog, chat_log
 from tavernkit.silly_tavern._chat.extension_prompts import ExtensionPrompt
 from tavernkit.silly_tavern._chat.vector_storage import VectorResults
-from tavernkit.silly_tavern._chat_completion.media import Measure
 from tavernkit.silly_tavern._chat_completion.tools import Tool
 from tavernkit.silly_tavern._files.chat_file import ChatFile, ChatMetadata
 from tavernkit.silly_tavern._files.preset import Preset

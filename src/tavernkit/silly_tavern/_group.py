@@ -29,7 +29,7 @@ from tavernkit.cards._json_text import parse_json
 from tavernkit.cards._kinds import warn_if_mistaken
 from tavernkit.cards._source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
-from tavernkit.prompt._group_decision import GroupDecision
+from tavernkit.prompt._inputs import GroupDecision
 from tavernkit.silly_tavern._chat.authors_note import DepthPrompt, depth_prompt_of
 from tavernkit.silly_tavern._limits import MAX_GROUP_BYTES
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexScripts

@@ -10,8 +10,7 @@ from dataclasses import field
 
 from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError, TavernKitError, Warn
-from tavernkit.prompt._group_decision import GroupDecision
-from tavernkit.prompt._inputs import GenerationType
+from tavernkit.prompt._inputs import GenerationType, GroupDecision
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._group import Group, GroupMember, reconcile

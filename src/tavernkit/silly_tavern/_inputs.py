@@ -11,13 +11,12 @@ from tavernkit.cache._profiles import CacheProfile
 from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._character import Character
 from tavernkit.lore import LoreEngine
-from tavernkit.prompt._group_decision import GroupDecision
-from tavernkit.prompt._inputs import CommonInputs, LorePlace, OnOverflow, Strategy, VolatilePlace
+from tavernkit.prompt._inputs import CommonInputs, GroupDecision, LorePlace, OnOverflow, Strategy, VolatilePlace
+from tavernkit.silly_tavern._chat.attachments import Measure
 from tavernkit.silly_tavern._chat.card_fields import Persona
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.extension_prompts import ExtensionPrompt
 from tavernkit.silly_tavern._chat.vector_storage import VectorResults
-from tavernkit.silly_tavern._chat_completion.media import Measure
 from tavernkit.silly_tavern._chat_completion.tools import Tool
 from tavernkit.silly_tavern._files.chat_file import ChatFile, ChatMetadata
 from tavernkit.silly_tavern._files.preset import Preset

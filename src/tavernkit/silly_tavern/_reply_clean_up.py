@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._chat.output_cleanup import CleanUp
+from tavernkit.silly_tavern._chat.output_cleanup import CleanUp, StopInput, custom_stop_strings, stop_strings
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._steps.prepare import group_names
-from tavernkit.silly_tavern._text_completion.stop_strings import StopInput, custom_stop_strings, stop_strings
 
 _MAY_EXPAND = frozenset("{<\\\x00")
 """Characters of texts that the macro engine may change."""

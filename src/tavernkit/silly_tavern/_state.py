@@ -32,13 +32,17 @@ from tavernkit.silly_tavern._services import Services
 from tavernkit.silly_tavern._templates.formatting import InstructFormatter
 from tavernkit.silly_tavern._text_completion.assembly import AssembledText
 from tavernkit.silly_tavern._text_completion.guidance import Guidance
-from tavernkit.silly_tavern._text_completion.history_items import HistoryItems
+from tavernkit.silly_tavern._text_completion.history_items import HistoryItems, ReplyLine
 from tavernkit.silly_tavern._text_completion.messages import ChatEntry, TextMessage
-from tavernkit.silly_tavern._text_completion.reply_line import ReplyLine
-from tavernkit.silly_tavern._text_completion.segments import Segment
-from tavernkit.silly_tavern._token_counting.messages import MessageCounter, TextCounter, counting_rule
-from tavernkit.silly_tavern._token_counting.notes import chat_note, text_note
-from tavernkit.silly_tavern._token_counting.text_tokenizer import TOKENIZERS, chosen_tokenizer
+from tavernkit.silly_tavern._text_completion.plan import Segment
+from tavernkit.silly_tavern._token_counting.choice import TOKENIZERS, chosen_tokenizer
+from tavernkit.silly_tavern._token_counting.messages import (
+    MessageCounter,
+    TextCounter,
+    chat_note,
+    counting_rule,
+    text_note,
+)
 from tavernkit.silly_tavern._token_counting.vocabularies import ESTIMATE
 from tavernkit.silly_tavern._world_info.result import LoreSources
 from tavernkit.silly_tavern._world_info.scan_input import ReadEntry

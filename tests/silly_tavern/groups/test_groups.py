@@ -7,7 +7,7 @@ import pytest
 
 from tavernkit.cards import Character
 from tavernkit.errors import ConfigError, StrictModeError, WarningLog
-from tavernkit.prompt._group_decision import GroupDecision
+from tavernkit.prompt._inputs import GroupDecision
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._group import (
     Group,

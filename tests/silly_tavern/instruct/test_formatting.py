@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tavernkit.silly_tavern import ContextTemplate, InstructTemplate, select_for_model
+from tavernkit.silly_tavern._chat.output_cleanup import template_stop_strings
 from tavernkit.silly_tavern._templates.formatting import (
     FIRST,
     LAST,
@@ -15,7 +16,6 @@ from tavernkit.silly_tavern._templates.formatting import (
     Line,
     format_examples,
 )
-from tavernkit.silly_tavern._text_completion.stop_strings import template_stop_strings
 
 TEMPLATE = InstructTemplate(
     input_sequence="<u>", output_sequence="<b> ", last_output_sequence="<lb>", last_input_sequence="<lu>"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError, PipelineError, StrictModeError
-from tavernkit.prompt._hooks import HookRegistry
+from tavernkit.prompt._inputs import HookRegistry
 from tavernkit.silly_tavern import (
     Builder,
     ContextTemplate,

@@ -1,11 +1,24 @@
-"""Files and media that are attached to chat lines."""
+"""Files and media that are attached to chat lines: which models accept media, and what they cost."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import math
+import struct
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values import js_round
 from tavernkit._text.traced import join
-from tavernkit._values import FrozenObject, is_mapping, is_sequence
+from tavernkit._values import FrozenObject, JsonObject, is_mapping, is_sequence
+from tavernkit.dialects._shapes import openai_part
+from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern._files.preset import Preset
+
 
 FILE_SEPARATOR = "\n\n"
 """The separator between the files of a line, and before the line's text."""
@@ -96,3 +109,239 @@ def titles(extra: FrozenObject) -> str:
 def objects(value: object) -> list[Mapping[str, object]]:
     """Return the objects in a list; empty for anything else."""
     return [item for item in value if is_mapping(item)] if is_sequence(value) else []
+
+
+LOW_COST, TILE_COST = 85, 170
+LOW_SIDE, TILE_SIDE, LONG_LIMIT, SHORT_LIMIT = 512, 512, 2048, 768
+VIDEO_TOKENS_A_SECOND, AUDIO_TOKENS_A_SECOND = 263, 32
+UNKNOWN_VIDEO_SECONDS, UNKNOWN_AUDIO_SECONDS = 40, 300
+"""SillyTavern's default length of media that it cannot measure."""
+
+ALWAYS = ("custom", "cometapi")
+"""Sources that always accept pictures."""
+
+BY_MODEL_NAME = (
+    "openai",
+    "azure_openai",
+    "claude",
+    "makersuite",
+    "vertexai",
+    "cohere",
+    "xai",
+    "zai",
+    "siliconflow",
+    "deepseek",
+)
+"""Sources that accept pictures depending on the model's name."""
+
+VISION_MODELS = (
+    "chatgpt-4o-latest",
+    "gpt-4-turbo",
+    "gpt-4-vision",
+    "gpt-4.1",
+    "gpt-4.5-preview",
+    "gpt-4o",
+    "gpt-5",
+    "gpt-6-astra",
+    "o1",
+    "o3",
+    "o4-mini",
+    "claude-3",
+    "claude-opus-4",
+    "claude-sonnet-4",
+    "claude-haiku-4",
+    "claude-opus-5",
+    "claude-sonnet-5",
+    "claude-fable",
+    "gemini-2.0",
+    "gemini-2.5",
+    "gemini-3",
+    "gemini-exp-1206",
+    "gemini-robotics",
+    "learnlm",
+    "gemma-3-27b",
+    "gemma-3-12b",
+    "gemma-3-4b",
+    "gemma-4",
+    "c4ai-aya-vision",
+    "command-a-vision",
+    "grok-4",
+    "grok-2-vision",
+    "glm-4.5v",
+    "glm-4.6v",
+    "glm-5v-turbo",
+    "autoglm-phone",
+    "Qwen3-VL",
+    "GLM-4.5V",
+    "deepseek-v4-flash-vision-exp",
+)
+VIDEO_MODELS = (
+    "gemini-2.0",
+    "gemini-2.5",
+    "gemini-3",
+    "gemini-exp-1206",
+    "gemma-4",
+    "glm-4.5v",
+    "glm-4.6v",
+    "glm-5v-turbo",
+)
+VIDEO_SOURCES = ("makersuite", "vertexai", "zai")
+
+MediaSize = tuple[float, float]
+"""Width and height in pixels."""
+
+Measure = Callable[[str], MediaSize | None]
+"""Returns a picture's size by its URL, for pictures that are not in the message itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class InlineMedia:
+    """One attachment as a part of the content, with its cost."""
+
+    part: JsonObject
+    tokens: int
+
+
+def inline_media(
+    line: ChatMessage,
+    preset: Preset,
+    *,
+    default_display: str,
+    measure: Measure | None,
+    resolve: Callable[[str], str] = str,
+) -> list[InlineMedia] | None:
+    """Return the attachments of a message that the model accepts; None if there are none.
+
+    ``resolve`` returns the ``data:`` URL of a file, or an empty text if it cannot be read: SillyTavern then sends only
+    the text of the message.
+    """
+    if not preset.media_inlining:
+        return None
+    found: list[InlineMedia] = []
+    some = False
+    for item in shown_media(line.extra, default_display):
+        url, kind = item.get("url"), item.get("type", IMAGE)
+        if not isinstance(url, str) or not url:
+            continue
+        takes = takes_pictures(preset) if kind == IMAGE else takes_video(preset)
+        if not takes or kind not in (IMAGE, VIDEO, AUDIO):
+            continue
+        some, url = True, resolve(url)
+        if not url:
+            continue
+        if kind == IMAGE:
+            found.append(_picture(url, preset.inline_image_quality, measure))
+        elif kind == VIDEO:
+            quality = preset.inline_image_quality or "auto"
+            part: JsonObject = {"type": "video_url", "video_url": {"url": url, "detail": quality}}
+            found.append(InlineMedia(part, timed_tokens(item.get("duration"), "video")))
+        else:
+            part = {"type": "audio_url", "audio_url": {"url": url}}
+            found.append(InlineMedia(part, timed_tokens(item.get("duration"), "audio")))
+    return found if some else None
+
+
+def why_not_sent(kind: object, preset: Preset) -> str:
+    """Return why media of a kind are not sent; empty if they are."""
+    if not preset.media_inlining:
+        return "the preset does not send media (media_inlining)"
+    kind = IMAGE if kind is None else kind
+    takes = takes_pictures(preset) if kind == IMAGE else takes_video(preset)
+    if takes and kind in (IMAGE, VIDEO, AUDIO):
+        return ""
+    return f"{preset.model or preset.chat_completion_source} takes no {kind} input, as far as SillyTavern knows"
+
+
+def takes_pictures(preset: Preset) -> bool:
+    """Return True if the source and model accept pictures. False for sources that need the provider's model list."""
+    source = preset.chat_completion_source
+    if source in ALWAYS:
+        return True
+    return source in BY_MODEL_NAME and any(mark in preset.model for mark in VISION_MODELS)
+
+
+def takes_video(preset: Preset) -> bool:
+    """Return True if the source and model accept videos and audio."""
+    return preset.chat_completion_source in VIDEO_SOURCES and any(mark in preset.model for mark in VIDEO_MODELS)
+
+
+def picture_tokens(size: MediaSize | None, quality: str) -> int:
+    """Return the tokens of a picture at a quality; unknown sizes, and pictures without any, count as the smallest."""
+    if quality == "low" or size is None or min(size) <= 0:
+        return LOW_COST
+    width, height = size
+    if quality in ("auto", "") and width <= LOW_SIDE and height <= LOW_SIDE:
+        return LOW_COST
+    for limit in (LONG_LIMIT, SHORT_LIMIT):
+        scale = limit / min(width, height)
+        width, height = js_round(width * scale), js_round(height * scale)
+    tiles = math.ceil(width / TILE_SIDE) * math.ceil(height / TILE_SIDE)
+    return tiles * TILE_COST + LOW_COST
+
+
+def size_of_data_url(url: str) -> MediaSize | None:
+    """Return the size of a picture inside a ``data:`` URL, for PNG, GIF, JPEG and WebP."""
+    if not url.startswith("data:"):
+        return None
+    try:
+        data = base64.b64decode(url.partition(",")[2], validate=False)
+    except (binascii.Error, ValueError):
+        return None
+    try:
+        if data.startswith(b"\x89PNG\r\n\x1a\n"):
+            width, height = struct.unpack(">II", data[16:24])
+        elif data[:3] == b"GIF":
+            width, height = struct.unpack("<HH", data[6:10])
+        elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+            return _webp_size(data)
+        else:
+            return _jpeg_size(data)
+    except struct.error:
+        return None
+    return width, height
+
+
+def _webp_size(data: bytes) -> MediaSize | None:
+    """Return the size by the kind of the first chunk: lossy, lossless or extended."""
+    kind = data[12:16]
+    if kind == b"VP8 ":
+        width, height = struct.unpack("<HH", data[26:30])
+        return width & 0x3FFF, height & 0x3FFF
+    if kind == b"VP8L":
+        bits = int(struct.unpack("<I", data[21:25])[0])
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if kind == b"VP8X" and len(data) >= 30:
+        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+    return None
+
+
+def _jpeg_size(data: bytes) -> MediaSize | None:
+    position = 2 if data[:2] == b"\xff\xd8" else len(data)
+    while position + 9 <= len(data) and data[position] == 0xFF:
+        marker, length = data[position + 1], int.from_bytes(data[position + 2 : position + 4], "big")
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", data[position + 5 : position + 9])
+            return width, height
+        position += 2 + length
+    return None
+
+
+def _picture(url: str, quality: str, measure: Measure | None) -> InlineMedia:
+    size = size_of_data_url(url) or (measure(url) if measure is not None else None)
+    return InlineMedia(
+        openai_part("image_url", {"url": url, "detail": quality or "auto"}), picture_tokens(size, quality)
+    )
+
+
+def timed_tokens(seconds: object, kind: str) -> int:
+    """Return the tokens of a video or audio; unknown lengths count as long."""
+    tokens, unknown = _TIMED[kind]
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
+        return unknown * tokens
+    return math.ceil(seconds) * tokens
+
+
+_TIMED = {
+    "video": (VIDEO_TOKENS_A_SECOND, UNKNOWN_VIDEO_SECONDS),
+    "audio": (AUDIO_TOKENS_A_SECOND, UNKNOWN_AUDIO_SECONDS),
+}

@@ -7,7 +7,7 @@ from typing import cast
 
 from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, is_mapping, is_sequence, thaw_object
 from tavernkit.errors import ConfigError
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage, line_of
 from tavernkit.silly_tavern._files.chat_file import ChatFile
 from tavernkit.stores._history import to_message

@@ -19,7 +19,7 @@ from tavernkit._values import (
     thaw,
     thaw_object,
 )
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 
 NARRATOR = "narrator"
 """``extra.type`` of a line that is sent with the system role."""

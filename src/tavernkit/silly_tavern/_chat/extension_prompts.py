@@ -11,7 +11,7 @@ from tavernkit._text.json_reader import as_number
 from tavernkit._text.traced import join, plain
 from tavernkit._values import FrozenJson, FrozenObject, JsonObject, is_mapping, is_sequence
 from tavernkit.errors import Warn
-from tavernkit.prompt._injections import Injection
+from tavernkit.prompt._inputs import Injection
 from tavernkit.silly_tavern._limits import MAX_INJECTION_DEPTH
 from tavernkit.silly_tavern._macros.substitution import Substitution
 from tavernkit.silly_tavern._provenance import source

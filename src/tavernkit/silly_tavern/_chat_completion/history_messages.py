@@ -10,10 +10,9 @@ from tavernkit._text.js_values import json_stringify
 from tavernkit._values import FrozenObject, LRUCache
 from tavernkit.dialects._shapes import openai_part
 from tavernkit.silly_tavern._caching.frozen_lore import FrozenLine
-from tavernkit.silly_tavern._chat.attachments import MEDIA_KEYS, names_of, shown_media
+from tavernkit.silly_tavern._chat.attachments import MEDIA_KEYS, Measure, inline_media, names_of, shown_media
 from tavernkit.silly_tavern._chat.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
 from tavernkit.silly_tavern._chat_completion.layout import HistoryEntry, Injected, PlacedMessage
-from tavernkit.silly_tavern._chat_completion.media import Measure, inline_media
 from tavernkit.silly_tavern._chat_completion.tools import ToolCalls, tool_calls
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._limits import LONG_TEXT_CHARACTERS

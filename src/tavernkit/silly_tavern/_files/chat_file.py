@@ -30,7 +30,7 @@ from tavernkit.cards._json_text import MAX_DIGITS, decode_text, dump_json, parse
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._source import FileContent, called, file_source, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._limits import MAX_CHAT_FILE_BYTES, MAX_CHAT_LINES
 

@@ -1,4 +1,4 @@
-"""The prompt manager's part of a preset: prompts, their order, and problems with them."""
+"""The prompt manager's part of a preset: prompts, their order, problems with them, and its own export file."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tavernkit._values import (
     EMPTY_OBJECT,
     FrozenJson,
     FrozenObject,
+    Json,
     JsonObject,
     freeze_object,
     is_sequence,
     thaw_object,
 )
-from tavernkit.errors import Warn
+from tavernkit.errors import InvalidPresetError, Warn, log_warning
 from tavernkit.prompt._inputs import GENERATION_TYPES
 from tavernkit.silly_tavern._chat.extension_prompts import ROLES
 from tavernkit.silly_tavern._limits import MAX_INJECTION_DEPTH
@@ -306,3 +307,53 @@ def _own_prompts() -> frozenset[str]:
 
 
 _CHECKS: tuple[Callable[[Preset], Iterator[str]], ...] = (_budget, _order, _prompts)
+
+
+EXPORT_VERSION = 1
+EXPORT_KINDS = ("full", "character")
+
+
+def export_prompts(preset: Preset, kind: str = "full") -> JsonObject:
+    """Write the prompts and the order of a preset as the prompt manager exports them.
+
+    Args:
+        preset: The preset to export from.
+        kind: ``full`` or ``character``.
+
+    Raises:
+        InvalidPresetError: The kind is unknown.
+    """
+    if kind not in EXPORT_KINDS:
+        raise InvalidPresetError(f"a prompt export is one of {', '.join(EXPORT_KINDS)}, not {kind!r}")
+    prompts: list[Json] = [prompt.to_json() for prompt in preset.effective_prompts if not prompt.marker]
+    order: list[Json] = [{"identifier": entry.identifier, "enabled": entry.enabled} for entry in preset.effective_order]
+    return {"version": EXPORT_VERSION, "type": kind, "data": {"prompts": prompts, "prompt_order": order}}
+
+
+def import_prompts(preset: Preset, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
+    """Import the prompts of an export into a preset: imported ones win, the order replaces the old one by position.
+
+    Args:
+        preset: The preset to change; a new one is returned.
+        data: The export's JSON object.
+        warn: Called with each warning; by default they are logged.
+
+    Raises:
+        InvalidPresetError: The export has neither prompts nor an order.
+    """
+    reader = JsonReader(data, "prompt export", warn).reader("data")
+    imported = [PresetPrompt.from_json(each, warn=warn) for each in reader.objects("prompts")]
+    if not imported and not reader.objects("prompt_order"):
+        raise InvalidPresetError("a prompt export has data.prompts and data.prompt_order")
+    by_identifier: dict[str, PresetPrompt] = {}
+    for prompt in preset.effective_prompts:
+        by_identifier.setdefault(prompt.identifier, prompt)
+    by_identifier.update((prompt.identifier, prompt) for prompt in imported)
+    entries = PromptOrder.from_json({"order": list(reader.items("prompt_order"))}, warn=warn).entries
+    current = preset.effective_order
+    order: tuple[OrderEntry, ...] = (*entries, *current[len(entries) :])
+    others = tuple(each for each in preset.prompt_order if not each.is_global)
+    return preset.replace(
+        prompts=tuple(by_identifier.values()),
+        prompt_order=(*others, PromptOrder(character_id=int(GLOBAL_ORDER_ID), entries=order)),
+    )

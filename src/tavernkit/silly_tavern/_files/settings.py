@@ -25,8 +25,8 @@ from tavernkit.silly_tavern._templates.templates import (
     ReasoningSettings,
     SystemPrompt,
 )
-from tavernkit.silly_tavern._token_counting.text_tokenizer import BEST_MATCH, TextBackend
-from tavernkit.silly_tavern._world_info.settings import WorldInfoSettings
+from tavernkit.silly_tavern._token_counting.choice import BEST_MATCH, TextBackend
+from tavernkit.silly_tavern._world_info.selection import WorldInfoSettings
 
 DEFAULT_MAX_CONTEXT, DEFAULT_AMOUNT_GEN = 8192, 350
 """The context and the reply of text completion, in tokens."""

@@ -17,8 +17,8 @@ from tavernkit.silly_tavern._caching.raw_texts import raw_texts
 from tavernkit.silly_tavern._chat_completion.assembly import assemble, placed
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter, HistoryMemory
 from tavernkit.silly_tavern._chat_completion.layout import Injected, MessageCollection, PlacedMessage
-from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
-from tavernkit.silly_tavern._chat_completion.request_fields import (
+from tavernkit.silly_tavern._chat_completion.plan import (
+    ChatPlan,
     RequestInput,
     logit_bias,
     page_input,

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 
 from tavernkit._values import EMPTY_OBJECT, is_mapping, is_sequence
 from tavernkit.prompt._block import Omission
-from tavernkit.silly_tavern._chat.attachments import MEDIA_KEYS, names_of, objects, shown_media
+from tavernkit.silly_tavern._chat.attachments import MEDIA_KEYS, names_of, objects, shown_media, why_not_sent
 from tavernkit.silly_tavern._chat.card_fields import BOTTOM_OF_NOTE, NOWHERE, TOP_OF_NOTE
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.core_chat import has_reasoning, is_shown
 from tavernkit.silly_tavern._chat.extension_prompts import AUTHORS_NOTE, IN_CHAT, PERSONA
 from tavernkit.silly_tavern._chat.vector_storage import EXTENSION as VECTORS_EXTENSION
 from tavernkit.silly_tavern._chat.vector_storage import data_bank
-from tavernkit.silly_tavern._chat_completion.media import why_not_sent
 from tavernkit.silly_tavern._provenance import TITLES
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexScript
 from tavernkit.silly_tavern._state import SillyTavernState

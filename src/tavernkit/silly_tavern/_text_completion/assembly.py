@@ -10,10 +10,15 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import LazySequence
 from tavernkit.silly_tavern._caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern._chat_completion.assembly import HistoryCut
-from tavernkit.silly_tavern._text_completion.history_items import HistoryItem, HistoryItems, entries_of, is_user
+from tavernkit.silly_tavern._text_completion.history_items import (
+    HistoryItem,
+    HistoryItems,
+    ReplyLine,
+    entries_of,
+    is_user,
+)
 from tavernkit.silly_tavern._text_completion.messages import ChatEntry, TextMessage, frozen_message
-from tavernkit.silly_tavern._text_completion.reply_line import ReplyLine
-from tavernkit.silly_tavern._text_completion.segments import Segment, text_of
+from tavernkit.silly_tavern._text_completion.plan import Segment, text_of
 from tavernkit.silly_tavern._token_counting.messages import TextCounter
 
 

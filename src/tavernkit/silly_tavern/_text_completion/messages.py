@@ -15,7 +15,7 @@ from tavernkit.silly_tavern._chat_completion.layout import Injected
 from tavernkit.silly_tavern._chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern._files.preset_prompts import DEFAULT_INJECTION_ORDER
 from tavernkit.silly_tavern._provenance import TITLES, message_source, source
-from tavernkit.silly_tavern._text_completion.segments import Origin
+from tavernkit.silly_tavern._text_completion.plan import Origin
 
 USER = 1
 _POST_HISTORY, _AFTER_CHAT = TITLES["jailbreak"], "goes at the end of the chat"

@@ -17,9 +17,17 @@ from tavernkit.silly_tavern._provenance import TITLES, source
 from tavernkit.silly_tavern._reply_clean_up import reply_clean_up, reply_stop_strings
 from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._text_completion.assembly import AssembledText, TextLayout, assemble
-from tavernkit.silly_tavern._text_completion.plan import SETTINGS_OF, TextPlan
-from tavernkit.silly_tavern._text_completion.segments import Origin, Segment, blocks_of, normalised, rendered, text_of
-from tavernkit.silly_tavern._token_counting.text_tokenizer import TOKENIZERS, chosen_tokenizer
+from tavernkit.silly_tavern._text_completion.plan import (
+    SETTINGS_OF,
+    Origin,
+    Segment,
+    TextPlan,
+    blocks_of,
+    normalised,
+    rendered,
+    text_of,
+)
+from tavernkit.silly_tavern._token_counting.choice import TOKENIZERS, chosen_tokenizer
 from tavernkit.silly_tavern._token_counting.vocabularies import ESTIMATE, token_encoder
 from tavernkit.silly_tavern.providers._text.given import TextInput
 from tavernkit.silly_tavern.providers._text.own import ALL_FEATURES

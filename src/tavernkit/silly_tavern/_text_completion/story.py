@@ -21,7 +21,7 @@ from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._templates.handlebars.rendering import Piece, Template
 from tavernkit.silly_tavern._templates.templates import ContextTemplate, InstructTemplate
 from tavernkit.silly_tavern._text_completion.messages import TextMessage
-from tavernkit.silly_tavern._text_completion.segments import Origin, Segment
+from tavernkit.silly_tavern._text_completion.plan import Origin, Segment
 from tavernkit.silly_tavern._world_info.result import lore_reason
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 

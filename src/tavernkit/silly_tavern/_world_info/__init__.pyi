@@ -5,15 +5,15 @@ from tavernkit.silly_tavern._world_info.book import WorldBook as WorldBook
 from tavernkit.silly_tavern._world_info.candidates import PassType as PassType
 from tavernkit.silly_tavern._world_info.candidates import Reason as Reason
 from tavernkit.silly_tavern._world_info.candidates import Verdict as Verdict
-from tavernkit.silly_tavern._world_info.editing import add_missing_fields as add_missing_fields
-from tavernkit.silly_tavern._world_info.editing import duplicate_entry as duplicate_entry
-from tavernkit.silly_tavern._world_info.editing import new_entry as new_entry
-from tavernkit.silly_tavern._world_info.editing import split_keys as split_keys
 from tavernkit.silly_tavern._world_info.engine import CompiledBooks as CompiledBooks
 from tavernkit.silly_tavern._world_info.engine import WorldInfoEngine as WorldInfoEngine
 from tavernkit.silly_tavern._world_info.entry import Entry as Entry
+from tavernkit.silly_tavern._world_info.entry import add_missing_fields as add_missing_fields
+from tavernkit.silly_tavern._world_info.entry import duplicate_entry as duplicate_entry
 from tavernkit.silly_tavern._world_info.entry import entry_hash as entry_hash
 from tavernkit.silly_tavern._world_info.entry import hashed_json as hashed_json
+from tavernkit.silly_tavern._world_info.entry import new_entry as new_entry
+from tavernkit.silly_tavern._world_info.entry import split_keys as split_keys
 from tavernkit.silly_tavern._world_info.explanation import Explanation as Explanation
 from tavernkit.silly_tavern._world_info.fields import CharacterFilter as CharacterFilter
 from tavernkit.silly_tavern._world_info.importers import embedded_book_name as embedded_book_name
@@ -34,12 +34,12 @@ from tavernkit.silly_tavern._world_info.scan import Pass as Pass
 from tavernkit.silly_tavern._world_info.scan_input import ScanData as ScanData
 from tavernkit.silly_tavern._world_info.scan_input import ScanInput as ScanInput
 from tavernkit.silly_tavern._world_info.scan_input import Speaker as Speaker
+from tavernkit.silly_tavern._world_info.selection import CharacterLore as CharacterLore
 from tavernkit.silly_tavern._world_info.selection import SelectedBooks as SelectedBooks
+from tavernkit.silly_tavern._world_info.selection import WorldInfoSettings as WorldInfoSettings
 from tavernkit.silly_tavern._world_info.selection import character_book_names as character_book_names
+from tavernkit.silly_tavern._world_info.selection import character_lore as character_lore
 from tavernkit.silly_tavern._world_info.selection import list_entries as list_entries
 from tavernkit.silly_tavern._world_info.selection import select_books as select_books
-from tavernkit.silly_tavern._world_info.settings import CharacterLore as CharacterLore
-from tavernkit.silly_tavern._world_info.settings import WorldInfoSettings as WorldInfoSettings
-from tavernkit.silly_tavern._world_info.settings import character_lore as character_lore
 
 __all__: list[str]

@@ -16,8 +16,7 @@ from tavernkit.silly_tavern._world_info.limits import COMPILED_BOOKS, MAX_LEVELS
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
 from tavernkit.silly_tavern._world_info.scan import Scan
 from tavernkit.silly_tavern._world_info.scan_input import ScanInput
-from tavernkit.silly_tavern._world_info.selection import ListedEntries, SelectedBooks
-from tavernkit.silly_tavern._world_info.settings import WorldInfoSettings
+from tavernkit.silly_tavern._world_info.selection import ListedEntries, SelectedBooks, WorldInfoSettings
 
 
 class CompiledBooks:

@@ -1,13 +1,28 @@
-"""One World Info entry: SillyTavern's own JSON, read as in its scan."""
+"""One World Info entry: SillyTavern's own JSON, read as in its scan, its keys, and what the editor does to it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 
-from tavernkit._text.js_values import UNDEFINED, Undefined, json_stringify, own_keys, to_string, truthy
-from tavernkit._values import Json, JsonObject, is_list, is_mapping, thaw, thaw_object
+from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
+from tavernkit._text.js_values import (
+    UNDEFINED,
+    WHITESPACE,
+    Undefined,
+    is_index_key,
+    js_lower,
+    json_stringify,
+    own_keys,
+    to_string,
+    trim,
+    truthy,
+)
+from tavernkit._text.js_values.strings import occurrences
+from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, thaw, thaw_object
 from tavernkit.errors import ConfigError
+from tavernkit.lore._key_index import stands_alone
 from tavernkit.silly_tavern._macros.seeding import string_hash
 from tavernkit.silly_tavern._world_info.fields import (
     Field,
@@ -232,3 +247,113 @@ def entry_hash(entry: Entry) -> int:
     except ConfigError:
         # Too deeply nested for JSON: such an entry is identified by its name only.
         return string_hash(entry.identity)
+
+
+_REGEX_KEY = re.compile(r"/([\s\S]+?)/([gimsuy]*)")
+_BARE_SLASH = re.compile(r"(?:^|[^\\])/")
+_MAY_HOLD_MACRO = re.compile(r"[{<\x00]|\\\}")
+_BLANK = re.compile(f"[{WHITESPACE}]")
+
+
+def parse_regex_key(key: str) -> JSRegex | None:
+    """Read a key ``/pattern/flags``; one that is not a valid regular expression is plain text, slashes included."""
+    if not key.startswith("/"):
+        return None
+    found = _REGEX_KEY.fullmatch(key)
+    if found is None or _BARE_SLASH.search(found[1]):
+        return None
+    try:
+        return JSRegex.compile(found[1].replace("\\/", "/", 1), found[2])
+    except JSRegexSyntaxError:
+        return None
+
+
+def may_hold_macro(key: str) -> bool:
+    """Return True if macro substitution could change a key; others never need to be substituted."""
+    return _MAY_HOLD_MACRO.search(key) is not None
+
+
+def is_one_word(key: str) -> bool:
+    """Return True if a key contains no white space; only such keys are matched as whole words."""
+    return _BLANK.search(key) is None
+
+
+def find_plain(key: str, text: str, *, whole_word: bool) -> int:
+    """Find a plain key in a text of the same case; return its offset or -1."""
+    if not whole_word or not is_one_word(key):
+        return text.find(key)
+    places = occurrences(text, key)
+    return next((at for at in places if stands_alone(text, at, at + len(key))), -1)
+
+
+def fold(text: str, *, case_sensitive: bool) -> str:
+    """Convert a key or text to the case for comparison."""
+    return text if case_sensitive else js_lower(text)
+
+
+def new_entry(world: JsonObject) -> JsonObject:
+    """Make a template entry with the lowest uid that is not a key of the world's map, and add it to the world."""
+    entries = world.get("entries")
+    uid = len(entries) if is_list(entries) else 0
+    while is_object(entries) and str(uid) in entries:
+        uid += 1
+    entry: JsonObject = {"uid": uid, **template_entry({})}
+    if is_list(entries):
+        entries.append(entry)
+    elif is_object(entries):
+        entries[str(uid)] = entry
+    else:
+        world["entries"] = {str(uid): entry}
+    return entry
+
+
+def duplicate_entry(world: JsonObject, key: str) -> JsonObject | None:
+    """Copy the entry under a map key to a new one with a free uid; None for an unknown key."""
+    entries = world.get("entries")
+    source = entries.get(key) if is_object(entries) else None
+    if is_list(entries) and is_index_key(key) and int(key) < len(entries):
+        source = entries[int(key)]
+    if not is_object(source):
+        return None
+    entry = new_entry(world)
+    entry.update({name: thaw(value) for name, value in source.items() if name != "uid"})
+    return entry
+
+
+def add_missing_fields(entry: JsonObject) -> None:
+    """Fill in missing fields of an entry from the template, as the editor does when it shows it. Null stays null."""
+    for name, value in TEMPLATE.items():
+        if name not in entry:
+            entry[name] = thaw(value)
+    for name in ("key", "keysecondary"):
+        if not is_list(entry[name]):
+            entry[name] = []
+    if not is_object(entry.get("characterFilter")):
+        entry["characterFilter"] = {"isExclude": False, "names": [], "tags": []}
+
+
+def split_keys(text: str) -> list[str]:
+    """Split keys that a person typed, separated by commas; commas inside a ``/regex/`` belong to it."""
+    keys: list[str] = []
+    begin = start = 0
+    while (comma := _end_of_key(text, start)) is not None:
+        keys.extend(_typed_keys(trim(text[begin:comma])))
+        # The editor continues at the second character of the rest, so it misses a slash or comma at its start.
+        begin, start = comma + 1, comma + 2
+    return [*keys, *filter(None, [trim(text[begin:])])]
+
+
+def _end_of_key(text: str, start: int) -> int | None:
+    slashes = 0
+    for index in range(start, len(text)):
+        if text[index] == "/" and text[index - 1 : index] != "\\":
+            slashes += 1
+        elif text[index] == "," and slashes != 1:
+            return index
+    return None
+
+
+def _typed_keys(token: str) -> list[str]:
+    if token.startswith("/") and parse_regex_key(token) is None:
+        return [part for part in map(trim, token.split(",")) if part]
+    return [token] if token else []

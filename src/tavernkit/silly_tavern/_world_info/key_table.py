@@ -11,8 +11,7 @@ from tavernkit._text.js_regex import JSRegex
 from tavernkit._text.js_values import js_lower, trim
 from tavernkit.lore._key_index import KeyIndex
 from tavernkit.silly_tavern._world_info.book_table import plain_text, regex_needs
-from tavernkit.silly_tavern._world_info.entry import Entry
-from tavernkit.silly_tavern._world_info.keys import is_one_word, may_hold_macro, parse_regex_key
+from tavernkit.silly_tavern._world_info.entry import Entry, is_one_word, may_hold_macro, parse_regex_key
 from tavernkit.silly_tavern._world_info.selection import ListedEntries
 
 GRAM = 4

@@ -15,6 +15,7 @@ from tavernkit.silly_tavern._world_info.candidates import (
     LASTING_RULES,
     RANK,
     Candidate,
+    GroupFilter,
     PassState,
     PassType,
     Reason,
@@ -25,7 +26,6 @@ from tavernkit.silly_tavern._world_info.candidates import (
 )
 from tavernkit.silly_tavern._world_info.entry import Entry, problem_with
 from tavernkit.silly_tavern._world_info.fields import check_depth
-from tavernkit.silly_tavern._world_info.groups import GroupFilter
 from tavernkit.silly_tavern._world_info.limits import MAX_CHECKS, MAX_PASSES
 from tavernkit.silly_tavern._world_info.matching import Haystack, Matcher, View
 from tavernkit.silly_tavern._world_info.scan_input import ScanInput

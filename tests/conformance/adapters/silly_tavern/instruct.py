@@ -8,16 +8,16 @@ from typing import Any
 
 from tavernkit.silly_tavern._chat.card_fields import START_LINE, split_examples
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
-from tavernkit.silly_tavern._templates.formatting import ExampleNames, InstructFormatter, Line, format_examples
-from tavernkit.silly_tavern._templates.selection import select_for_model
-from tavernkit.silly_tavern._templates.templates import ContextTemplate, InstructTemplate, SystemPrompt
-from tavernkit.silly_tavern._text_completion.stop_strings import (
+from tavernkit.silly_tavern._chat.output_cleanup import (
     StopInput,
     custom_stop_strings,
     stop_strings,
     template_stop_strings,
 )
+from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
+from tavernkit.silly_tavern._templates.formatting import ExampleNames, InstructFormatter, Line, format_examples
+from tavernkit.silly_tavern._templates.selection import select_for_model
+from tavernkit.silly_tavern._templates.templates import ContextTemplate, InstructTemplate, SystemPrompt
 from tests.conformance.adapters.silly_tavern.group_inputs import open_group
 from tests.conformance.runner import Case
 

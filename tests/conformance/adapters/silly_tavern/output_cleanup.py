@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.silly_tavern._chat.output_cleanup import CleanUp, clean_up
+from tavernkit.silly_tavern._chat.output_cleanup import CleanUp, StopInput, clean_up, custom_stop_strings, stop_strings
 from tavernkit.silly_tavern._files.settings import PowerUser
 from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
 from tavernkit.silly_tavern._templates.selection import template_for_chat_template
 from tavernkit.silly_tavern._templates.templates import ContextTemplate, InstructTemplate
-from tavernkit.silly_tavern._text_completion.stop_strings import StopInput, custom_stop_strings, stop_strings
 from tests.conformance.runner import Case
 
 ENGINE = MacroEngine()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from tavernkit.silly_tavern._chat.attachments import inline_media
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._chat_completion.media import inline_media
 from tavernkit.silly_tavern._files.preset import Preset
-from tavernkit.silly_tavern._token_counting.messages import MessageCounter, counting_rule, new_counter
-from tavernkit.silly_tavern._token_counting.text_tokenizer import (
+from tavernkit.silly_tavern._token_counting.choice import (
     TOKENIZER_NAMES,
     TOKENIZERS,
     TextBackend,
@@ -17,6 +16,7 @@ from tavernkit.silly_tavern._token_counting.text_tokenizer import (
     best_match,
     chosen_tokenizer,
 )
+from tavernkit.silly_tavern._token_counting.messages import MessageCounter, counting_rule, new_counter
 from tavernkit.silly_tavern._token_counting.vocabularies import ESTIMATE, TokenizerFiles, estimate, load_vocabulary
 from tests.conformance.runner import Case, UnavailableError
 

@@ -22,7 +22,7 @@ from tavernkit.silly_tavern._world_info import (
     split_keys,
     string_hash,
 )
-from tavernkit.silly_tavern._world_info.settings import GLOBAL_FIRST
+from tavernkit.silly_tavern._world_info.selection import GLOBAL_FIRST
 from tests.conformance.adapters.silly_tavern.world_info import uid_of
 from tests.conformance.runner import Case
 
