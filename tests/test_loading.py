@@ -22,7 +22,7 @@ from tavernkit.errors import (
 )
 from tavernkit.risu_ai._files import chat_file as risu_chat_file
 from tavernkit.risu_ai._files import preset as risu_preset
-from tavernkit.risu_ai._files import save_source as risu_save
+from tavernkit.risu_ai._files import save_database as risu_save
 from tavernkit.silly_tavern import _group
 from tavernkit.silly_tavern._files import chat_file, preset, settings
 from tavernkit.silly_tavern._templates import bundle, templates

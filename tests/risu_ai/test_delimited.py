@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from tavernkit.risu_ai._cbs.delimited import replace_delimited, replace_in_lines
-from tavernkit.risu_ai._chat.inlays import take_inlays
-from tavernkit.risu_ai._chat.prompt_message import take_thoughts
+from tavernkit.risu_ai._chat.prompt_message import take_inlays, take_thoughts
 from tavernkit.risu_ai._files.silly_tavern_preset import read_st_files
+from tavernkit.risu_ai._js import replace_delimited, replace_in_lines
 from tavernkit.risu_ai._lorebook.keys import folded
 from tavernkit.risu_ai._memory.contract import without_thoughts
 from tavernkit.risu_ai._regex_scripts.runner import hide_styles

@@ -1,5 +1,5 @@
 from tavernkit.cards._risu_ai import ImportedCard as ImportedCard
-from tavernkit.prompt._group_decision import GroupDecision as GroupDecision
+from tavernkit.prompt._inputs import GroupDecision as GroupDecision
 from tavernkit.risu_ai._builder import Builder as Builder
 from tavernkit.risu_ai._builder import build as build
 from tavernkit.risu_ai._builder import replay as replay
@@ -14,12 +14,12 @@ from tavernkit.risu_ai._cbs import standard_registry as standard_registry
 from tavernkit.risu_ai._cbs.context import CBSContext as CBSContext
 from tavernkit.risu_ai._cbs.context import RisuDevice as RisuDevice
 from tavernkit.risu_ai._chat.groups import speakers as speakers
-from tavernkit.risu_ai._chat.inlays import Inlay as Inlay
-from tavernkit.risu_ai._chat.send_steps import SendSteps as SendSteps
+from tavernkit.risu_ai._chat.prompt_message import Inlay as Inlay
 from tavernkit.risu_ai._chat_templates.template import ChatTemplate as ChatTemplate
 from tavernkit.risu_ai._context import HistoryInput as HistoryInput
 from tavernkit.risu_ai._context import RisuAIContext as RisuAIContext
 from tavernkit.risu_ai._context import RisuAIInputs as RisuAIInputs
+from tavernkit.risu_ai._context import SendSteps as SendSteps
 from tavernkit.risu_ai._conversation.chat import Chat as Chat
 from tavernkit.risu_ai._files.card_import import character_from_card as character_from_card
 from tavernkit.risu_ai._files.card_import import export_charx as export_charx
@@ -37,7 +37,7 @@ from tavernkit.risu_ai._files.persona_file import read_persona as read_persona
 from tavernkit.risu_ai._files.persona_file import write_persona as write_persona
 from tavernkit.risu_ai._files.preset import Preset as Preset
 from tavernkit.risu_ai._files.save import Save as Save
-from tavernkit.risu_ai._files.save_source import SaveAsset as SaveAsset
+from tavernkit.risu_ai._files.save_database import SaveAsset as SaveAsset
 from tavernkit.risu_ai._files.settings import BuiltInTexts as BuiltInTexts
 from tavernkit.risu_ai._files.settings import Settings as Settings
 from tavernkit.risu_ai._files.silly_tavern_preset import read_st_files as read_st_files

@@ -16,7 +16,7 @@ from tavernkit.errors import PipelineError
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
 from tavernkit.prompt._context import DrawnNumbers, FixedClock
-from tavernkit.prompt._group_decision import GroupDecision
+from tavernkit.prompt._inputs import GroupDecision
 from tavernkit.prompt._pipeline import Pipeline
 from tavernkit.prompt._plan import Plan
 from tavernkit.prompt._source_mapping import TracedBuild, has_words_of, with_traced_texts
@@ -28,8 +28,7 @@ from tavernkit.risu_ai._objects import RisuChat, RisuMessage
 from tavernkit.risu_ai._pipeline import PIPELINE
 from tavernkit.risu_ai._plan import RisuPlan
 from tavernkit.risu_ai._regex_scripts.runner import RememberedTexts
-from tavernkit.risu_ai._sending.drive import drive, drive_async
-from tavernkit.risu_ai._sending.exchange import AsyncModel, Model, SendResult
+from tavernkit.risu_ai._sending.exchange import AsyncModel, Model, SendResult, drive, drive_async
 from tavernkit.risu_ai._sending.send import Send
 from tavernkit.risu_ai._services import Services
 from tavernkit.risu_ai._state import RisuState

@@ -21,8 +21,7 @@ from tavernkit.prompt._inputs import CommonInputs, LorePlace, OnOverflow, Strate
 from tavernkit.risu_ai._cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai._cbs.registry import CBSRegistry
 from tavernkit.risu_ai._chat.chat_log import RisuChatLog, chat_log, with_greeting
-from tavernkit.risu_ai._chat.inlays import Caption, Inlay
-from tavernkit.risu_ai._chat.send_steps import SendSteps
+from tavernkit.risu_ai._chat.prompt_message import Caption, Inlay
 from tavernkit.risu_ai._files.card_import import risu_character
 from tavernkit.risu_ai._files.chat_file import ChatFile, chat_variables
 from tavernkit.risu_ai._files.preset import Preset
@@ -36,6 +35,44 @@ from tavernkit.risu_ai._regex_scripts.script import RegexScript, write_scripts
 from tavernkit.risu_ai._triggers.host import TriggerHost
 from tavernkit.stores._history import ChatHistory, MessageLike
 from tavernkit.stores._variables import InMemoryVariablesStore, VariablesStore
+
+Translate: TypeAlias = Callable[[str, str], str]
+"""Translates a text into a language."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendSteps:
+    """Steps of a send. ``None`` leaves a step to the settings of the save, where all are off by default.
+
+    A save does not enable suggestions and the translation of input, because its settings for them are unknown.
+    """
+
+    suggest: bool = False
+    """Ask what the user could say next."""
+    translate_input: str = ""
+    """Translate what the user types into this language before it is stored; empty for never."""
+    translate_reply: str | None = None
+    """Translate replies into this language for display; the chat keeps the originals. Empty for never. In a save:
+    ``autoTranslate``, into the language that ``translator`` names."""
+    translate: Translate | None = None
+    """Translates; by default the auxiliary model does."""
+    emotion: bool | None = None
+    """Ask which picture fits the reply. In a save: the character's ``viewScreen``."""
+    inlay_prompt: str | None = None
+    """Ask for a text to add to the reply, with this prompt in ChatML; empty for never. In a save: ``igpPrompt``."""
+
+    def reply_language(self, settings: Settings) -> str:
+        """Return the language that replies are shown in; empty if they are shown unchanged."""
+        if self.translate_reply is not None:
+            return self.translate_reply
+        language = settings.raw.get("translator")
+        return language if settings.raw.get("autoTranslate") and isinstance(language, str) else ""
+
+    def added_prompt(self, settings: Settings) -> str:
+        """Return the prompt for texts added to replies; empty if there are none."""
+        prompt = settings.raw.get("igpPrompt") if self.inlay_prompt is None else self.inlay_prompt
+        return prompt if isinstance(prompt, str) else ""
+
 
 CharacterInput: TypeAlias = RisuCharacter | Character | Bundle | Mapping[str, object]
 """RisuAI's own character (or its JSON), a card or a loaded file."""

@@ -1,4 +1,4 @@
-"""JavaScript's sorting by a number, indexes of arrays, and ``String#replace`` with a plain text.
+"""JavaScript's ``String#replace``, sorting by a number and indexes of arrays.
 
 In the new text of a replacement ``$$``, ``$&``, ``$` `` and ``$'`` act, as in RisuAI. A few nested replacements could
 fill all memory: a text that would become too long stays unchanged.
@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from tavernkit._text.js_values import is_basic, join_surrogates
 from tavernkit._text.js_values.convert import sort_by
 from tavernkit._text.traced import join
 from tavernkit.errors import Warn, log_warning
-from tavernkit.risu_ai._cbs.lists import replace_all as replace_everywhere
 from tavernkit.risu_ai._limits import MAX_FILLED_TEXT
 from tavernkit.risu_ai.errors import CBSLimitError
 
 T = TypeVar("T")
 _PATTERN = re.compile(r"\$([$&`'])")
-
-
-def sort_descending(items: Sequence[T], number: Callable[[T], float]) -> list[T]:
-    """Sort by a number, highest first; ties, and what is compared with NaN, stay as they are."""
-    if any(math.isnan(number(item)) for item in items):
-        return sort_by(items, lambda a, b: number(b) - number(a))
-    return sorted(items, key=lambda item: -number(item))
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
 def replace_first(text: str, wanted: str, new: str, *, warn: Warn = log_warning) -> str:
@@ -47,7 +41,7 @@ def replace_first(text: str, wanted: str, new: str, *, warn: Warn = log_warning)
 def replace_all(text: str, wanted: str, new: str, *, warn: Warn = log_warning) -> str:
     """Replace every occurrence; the patterns see the text as it was."""
     try:
-        return replace_everywhere(text, wanted, new, limit=MAX_FILLED_TEXT)
+        return replace_within(MAX_FILLED_TEXT, text, wanted, new)
     except CBSLimitError:
         return _too_long(text, wanted, warn)
 
@@ -55,6 +49,90 @@ def replace_all(text: str, wanted: str, new: str, *, warn: Warn = log_warning) -
 def _too_long(text: str, wanted: str, warn: Warn) -> str:
     warn(f"{wanted!r:.80} is not replaced: the text would have more than {MAX_FILLED_TEXT} characters")
     return text
+
+
+def replace_within(limit: int, text: str, needle: str, replacement: str) -> str:
+    """Replace every occurrence; raises ``CBSLimitError`` if that makes more characters than the limit."""
+    if not (is_basic(text) and is_basic(needle)):
+        return join_surrogates(_replace_all(code_units(text), code_units(needle), replacement, limit))
+    return _replace_all(text, needle, replacement, limit)
+
+
+def _replace_all(text: str, needle: str, replacement: str, limit: int) -> str:
+    if "$" in replacement:
+        written = _PATTERN.split(replacement)  # alternating plain text and what follows a ``$``
+        around = sum(symbol in "`'" for symbol in written[1::2])
+        if around:
+            return _replace_around(text, needle, written, around, limit)
+        written[1::2] = [needle if symbol == "&" else symbol for symbol in written[1::2]]
+        replacement = "".join(written)
+    if (len(text) + 1) * len(replacement) > limit:
+        _check_size(text.count(needle) * len(replacement), limit)
+    return text.replace(needle, replacement)
+
+
+def _replace_around(text: str, needle: str, written: list[str], around: int, limit: int) -> str:
+    """Replace with a replacement that repeats the text around it."""
+    size = sum(map(len, written[::2])) + (1 + len(needle)) * len(written[1::2])
+    _check_size(text.count(needle) * (size + len(text) * around), limit)
+    pieces: list[str] = []
+    end = 0
+    for start in _occurrences(text, needle):
+        stop = start + len(needle)
+        special = {"$": "$", "&": needle, "`": text[:start], "'": text[stop:]}
+        pieces.append(text[end:start])
+        pieces += [special[each] if index % 2 else each for index, each in enumerate(written)]
+        end = stop
+    return "".join(pieces) + text[end:]
+
+
+def _check_size(characters: int, limit: int) -> None:
+    if characters > limit:
+        raise CBSLimitError(f"a replacement would make {characters} characters", limit="MAX_CHARACTERS")
+
+
+def _occurrences(text: str, needle: str) -> Iterable[int]:
+    if not needle:
+        return range(len(text) + 1)
+    return (found.start() for found in re.finditer(re.escape(needle), text))
+
+
+def code_units(text: str) -> str:
+    """Split characters outside the basic plane into surrogates, so that Python counts as JavaScript does."""
+    return text if is_basic(text) else _ASTRAL.sub(lambda found: _halves(ord(found[0])), text)
+
+
+def _halves(code: int) -> str:
+    code -= 0x10000
+    return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+
+
+# Patterns of an opener, any text and a closer are replaced in linear time, even with unclosed openers. A regular
+# expression would search for the closer after every opener, up to the end of the text (or line). After the last closer
+# nothing can match, so that part is not searched.
+_LINE = re.compile("[^\n\r\u2028\u2029]+")
+
+Replacement = str | Callable[[re.Match[str]], str]
+
+
+def replace_delimited(pattern: re.Pattern[str], closer: str, new: Replacement, text: str) -> str:
+    """Replace the matches of a pattern that ends with a closer."""
+    end = text.rfind(closer) + len(closer)
+    return pattern.sub(new, text[:end]) + text[end:] if end >= len(closer) else text
+
+
+def replace_in_lines(pattern: re.Pattern[str], closer: str, new: Replacement, text: str) -> str:
+    """Replace the matches of a pattern that ends with a closer on the line it began on."""
+    if closer not in text:
+        return text
+    return _LINE.sub(lambda line: replace_delimited(pattern, closer, new, line[0]), text)
+
+
+def sort_descending(items: Sequence[T], number: Callable[[T], float]) -> list[T]:
+    """Sort by a number, highest first; ties, and what is compared with NaN, stay as they are."""
+    if any(math.isnan(number(item)) for item in items):
+        return sort_by(items, lambda a, b: number(b) - number(a))
+    return sorted(items, key=lambda item: -number(item))
 
 
 def exact_index(number: float, length: int) -> int | None:

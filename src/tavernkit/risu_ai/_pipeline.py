@@ -5,13 +5,11 @@ from __future__ import annotations
 from tavernkit.prompt._pipeline import HooksStep, Pipeline
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai._steps.cbs import CbsStep
-from tavernkit.risu_ai._steps.lore import LoreStep
+from tavernkit.risu_ai._steps.history import RegexScriptsStep, TriggersStep
 from tavernkit.risu_ai._steps.memory import MemoryStep
 from tavernkit.risu_ai._steps.plan_assembly import PlanAssemblyStep
-from tavernkit.risu_ai._steps.prepare import PrepareStep
-from tavernkit.risu_ai._steps.regex_scripts import RegexScriptsStep
+from tavernkit.risu_ai._steps.prepare import LoreStep, PrepareStep
 from tavernkit.risu_ai._steps.template_assembly import TemplateAssemblyStep
-from tavernkit.risu_ai._steps.triggers import TriggersStep
 
 PIPELINE: Pipeline[RisuState] = Pipeline(
     HooksStep(),  # the application's own functions, before and after

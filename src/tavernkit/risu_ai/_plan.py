@@ -11,8 +11,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, LRUCache, freeze_object, is_sequence
 from tavernkit.budget._limits import LONG_TEXT_CHARACTERS
 from tavernkit.errors import Warn, log_warning
-from tavernkit.prompt._block import Block
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Block, Message
 from tavernkit.prompt._plan import Plan
 from tavernkit.risu_ai._budget import encoder
 from tavernkit.risu_ai._cbs.blocks import unescape

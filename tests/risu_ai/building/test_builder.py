@@ -16,7 +16,7 @@ from tavernkit.prompt import HookRegistry, InjectionRegistry, Message, TraceColl
 from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.risu_ai import PIPELINE, Builder, Preset, RisuChat, RisuModule, Settings
 from tavernkit.risu_ai import build as build_once
-from tavernkit.risu_ai._chat.inlays import Inlay
+from tavernkit.risu_ai._chat.prompt_message import Inlay
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.stores import InMemoryVariablesStore
 from tests.risu_ai.building.scene import CHAT, STANDARD, build, character, contents, inputs, lore, preset

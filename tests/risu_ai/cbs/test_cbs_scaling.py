@@ -7,8 +7,9 @@ import pytest
 from tavernkit.risu_ai._cbs import CBSEngine, replace_assets, replace_inlays
 from tavernkit.risu_ai._cbs.calculator import calculate
 from tavernkit.risu_ai._cbs.context import CBSContext
-from tavernkit.risu_ai._cbs.lists import replace_all
+from tavernkit.risu_ai._cbs.limits import MAX_CHARACTERS
 from tavernkit.risu_ai._cbs.source import Origins
+from tavernkit.risu_ai._js import replace_within
 from tavernkit.risu_ai._objects import Asset, RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai.errors import CBSLimitError
 from tests.quickness import linear_time
@@ -75,14 +76,14 @@ def test_an_each_whose_slots_are_all_empty_is_bounded_by_the_work() -> None:
 
 def test_nothing_is_copied_for_a_replacement_that_only_looks_special() -> None:
     with linear_time():
-        assert replace_all("a" * 400_000, "a", "$x$$") == "$x$" * 400_000
-        assert replace_all("a" * 100_000, "a", "<$&>") == "<a>" * 100_000
+        assert replace_within(MAX_CHARACTERS, "a" * 400_000, "a", "$x$$") == "$x$" * 400_000
+        assert replace_within(MAX_CHARACTERS, "a" * 100_000, "a", "<$&>") == "<a>" * 100_000
 
 
 def test_a_replacement_that_repeats_the_text_around_is_bounded() -> None:
-    assert replace_all("abc", "b", "[$`$'$&$$]") == "a[acb$]c"
+    assert replace_within(MAX_CHARACTERS, "abc", "b", "[$`$'$&$$]") == "a[acb$]c"
     with pytest.raises(CBSLimitError):
-        replace_all("ab" * 5000, "b", "$`")
+        replace_within(MAX_CHARACTERS, "ab" * 5000, "b", "$`")
 
 
 def test_long_lists_are_computed_once_and_not_ahead_for_every_tag() -> None:

@@ -13,7 +13,8 @@ from tavernkit._text.js_values import join_surrogates, parse_float, trim, trim_s
 from tavernkit._text.traced import join, substitute
 from tavernkit.risu_ai._cbs.context import TOGGLE_PREFIX
 from tavernkit.risu_ai._cbs.limits import CACHED_RESULTS, MAX_CHARACTERS, SHORT_TAG
-from tavernkit.risu_ai._cbs.lists import parse_array, replace_all, stringify
+from tavernkit.risu_ai._cbs.lists import parse_array, stringify
+from tavernkit.risu_ai._js import replace_within
 from tavernkit.risu_ai.errors import CBSLimitError
 
 BlockKind = Literal["ignore", "parse", "if_pure", "pure", "pure_display", "escape", "code", "when", "each", "function"]
@@ -175,7 +176,7 @@ def expand_each(block: Block, body: str, *, limit: int = MAX_CHARACTERS) -> str:
     pieces: list[str] = []
     size = 0
     for item in parse_array(before):
-        piece = replace_all(template, slot, item if isinstance(item, str) else stringify(item), limit=limit)
+        piece = replace_within(limit, template, slot, item if isinstance(item, str) else stringify(item))
         size += max(len(piece), len(template))  # a shrinking template counts as work too
         if size > limit:
             raise CBSLimitError(f"an each makes more than {limit} characters", limit="MAX_CHARACTERS")

@@ -11,9 +11,8 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import js_lower, number_to_string, trim
 from tavernkit.errors import Warn
 from tavernkit.risu_ai._cbs.context import CBSContext
-from tavernkit.risu_ai._cbs.delimited import replace_delimited, replace_in_lines
 from tavernkit.risu_ai._cbs.hashing import pick_hash_rand
-from tavernkit.risu_ai._cbs.lists import code_units
+from tavernkit.risu_ai._js import code_units, replace_delimited, replace_in_lines
 from tavernkit.risu_ai._objects import Asset, RisuCharacter
 
 Resolver = Callable[[str], str]

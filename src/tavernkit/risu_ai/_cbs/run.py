@@ -19,8 +19,8 @@ from tavernkit.risu_ai._cbs.limits import (
     FunctionFailure,
     Returned,
 )
-from tavernkit.risu_ai._cbs.lists import replace_all
 from tavernkit.risu_ai._cbs.source import Origins
+from tavernkit.risu_ai._js import replace_within
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError, CBSStackOverflowError, CBSSyntaxError
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class Run:
         if "{{arg::" in body:
             for index, piece in enumerate(pieces):
                 self.session.step(1 + (len(body) >> 8))
-                body = replace_all(body, f"{{{{arg::{index}}}}}", piece)
+                body = replace_within(MAX_CHARACTERS, body, f"{{{{arg::{index}}}}}", piece)
         args.functions = self.functions
         return self.session.parse(body, args, self.locate(position))
 

@@ -12,8 +12,7 @@ from tavernkit._values import FrozenObject
 from tavernkit.errors import Warn
 from tavernkit.risu_ai._chat.chat_log import ROLES, chat_id
 from tavernkit.risu_ai._chat.groups import UNKNOWN_CHARACTER
-from tavernkit.risu_ai._chat.inlays import Media
-from tavernkit.risu_ai._chat.prompt_message import PromptMessage, new_chat_line, source_of, take_thoughts
+from tavernkit.risu_ai._chat.prompt_message import Media, PromptMessage, new_chat_line, source_of, take_thoughts
 from tavernkit.risu_ai._js import replace_first
 from tavernkit.risu_ai._objects import RisuCharacter, RisuMessage
 from tavernkit.risu_ai._prompt_template.cards import PromptSettings

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tavernkit._dataclass import copy_with
 from tavernkit._values import EMPTY_OBJECT, is_mapping
 from tavernkit.errors import ConfigError
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 from tavernkit.risu_ai._files.chat_file import ChatFile
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage, made_id
 from tavernkit.stores._history import to_message

@@ -13,7 +13,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import LRUCache
 from tavernkit._workers import Job, JobFailedError, OutOfTimeError, StuckError, WorkerError
 from tavernkit.errors import Warn, log_warning, note_degraded
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._chat_templates.rendering import CompiledTemplate, Rendering, TemplateProblem
 from tavernkit.risu_ai._limits import CACHED_TEMPLATES, MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_SECONDS, TEMPLATE_GRACE

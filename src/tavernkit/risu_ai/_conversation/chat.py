@@ -16,13 +16,6 @@ from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import random_numbers
 from tavernkit.risu_ai._chat.chat_log import with_messages
 from tavernkit.risu_ai._chat.groups import group_members
-from tavernkit.risu_ai._chat.send_steps import (
-    TRANSLATION_MODE,
-    read_suggestions,
-    suggestion_messages,
-    suggestion_prompt,
-    translation_messages,
-)
 from tavernkit.risu_ai._context import RisuAIContext, RisuAIInputs
 from tavernkit.risu_ai._conversation.asking import Asker, Helpers, asking_host, memory_models, receive
 from tavernkit.risu_ai._conversation.chat_state import ChatState
@@ -44,6 +37,13 @@ from tavernkit.risu_ai._sending.exchange import (
     Stopped,
 )
 from tavernkit.risu_ai._sending.operation import Operation
+from tavernkit.risu_ai._sending.replies import (
+    TRANSLATION_MODE,
+    read_suggestions,
+    suggestion_messages,
+    suggestion_prompt,
+    translation_messages,
+)
 from tavernkit.risu_ai._sending.send import Send
 
 IMPERSONATION = "[Write the next message of {user}, in their own voice. Write nothing for {char}.]"

@@ -16,7 +16,7 @@ from tavernkit.dialects._attachments import Attachment
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai._builder import Builder
 from tavernkit.risu_ai._chat.chat_log import chat_id, with_messages, with_text
-from tavernkit.risu_ai._chat.inlays import Inlay
+from tavernkit.risu_ai._chat.prompt_message import Inlay
 from tavernkit.risu_ai._context import RisuAIInputs
 from tavernkit.risu_ai._conversation.asking import Work
 from tavernkit.risu_ai._conversation.opening import ChatVariables, NoHost, first_variables, opened_chats, with_user

@@ -19,7 +19,7 @@ from tavernkit._values import (
     thaw_object,
 )
 from tavernkit.dialects._attachments import parse_attachment
-from tavernkit.risu_ai._chat.inlays import Inlay
+from tavernkit.risu_ai._chat.prompt_message import Inlay
 from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings

@@ -19,8 +19,17 @@ from tavernkit.risu_ai._files.chat_file import chat_json, chat_variables
 from tavernkit.risu_ai._files.database_codec import Decoder, encode_database
 from tavernkit.risu_ai._files.message_pack import Packed, as_json
 from tavernkit.risu_ai._files.preset import Preset
-from tavernkit.risu_ai._files.save_changes import changed_database, packed, with_persona, with_preset
-from tavernkit.risu_ai._files.save_source import Kind, SaveAsset, file_asset, open_save, read_save
+from tavernkit.risu_ai._files.save_database import (
+    Kind,
+    SaveAsset,
+    changed_database,
+    file_asset,
+    open_save,
+    packed,
+    read_save,
+    with_persona,
+    with_preset,
+)
 from tavernkit.risu_ai._files.settings import BuiltInTexts, Settings
 from tavernkit.risu_ai._files.start_up import Stored, open_character, start_up
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuModule, RisuPersona

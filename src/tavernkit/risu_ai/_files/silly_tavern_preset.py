@@ -10,8 +10,8 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_number, truthy
 from tavernkit._values import Json, JsonObject, is_mapping, is_sequence, thaw
 from tavernkit.errors import InvalidPresetError, Warn, log_warning
-from tavernkit.risu_ai._cbs.delimited import replace_delimited, replace_in_lines
 from tavernkit.risu_ai._files.preset import UNSET_SAMPLER, Preset
+from tavernkit.risu_ai._js import replace_delimited, replace_in_lines
 from tavernkit.risu_ai._prompt_template.cards import (
     ChatCard,
     PlainCard,

@@ -16,7 +16,7 @@ from tavernkit._text.js_values import js_lower
 from tavernkit._values import LRUCache
 from tavernkit.errors import Warn
 from tavernkit.lore._key_index import KeyIndex
-from tavernkit.risu_ai._cbs.delimited import replace_in_lines
+from tavernkit.risu_ai._js import replace_in_lines
 from tavernkit.risu_ai._limits import MAX_REGEX_WORK, MAX_SLOW_KEYS
 
 _COMMENTS = re.compile(r"\{\{(?://|comment:)[^\n\r\u2028\u2029]+?\}\}")

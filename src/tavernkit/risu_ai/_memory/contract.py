@@ -16,8 +16,8 @@ from tavernkit._text.js_values import trim
 from tavernkit._values import FrozenObject, Json, JsonObject
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai._budget import MessageCounter
-from tavernkit.risu_ai._cbs.delimited import replace_delimited
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, parse_chat_ml
+from tavernkit.risu_ai._js import replace_delimited
 from tavernkit.risu_ai._limits import MAX_FILLED_TEXT
 from tavernkit.risu_ai.errors import MemoryFailedError
 

@@ -15,8 +15,8 @@ from tavernkit._text.traced import join
 from tavernkit._text.traced_changes import replace_traced, rewritten
 from tavernkit.errors import Warn
 from tavernkit.risu_ai._cbs.context import CBSContext
-from tavernkit.risu_ai._cbs.delimited import replace_delimited
 from tavernkit.risu_ai._cbs.engine import CBSEngine
+from tavernkit.risu_ai._js import replace_delimited
 from tavernkit.risu_ai._limits import MAX_FILLED_TEXT, MAX_SCRIPT_TEXT
 from tavernkit.risu_ai._regex_scripts.results import ScriptedTexts, ScriptResult, ScriptResults
 from tavernkit.risu_ai._regex_scripts.script import (

@@ -14,8 +14,7 @@ from tavernkit._text.regex_scripts import ScriptStretches
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, LRUCache, is_mapping, is_sequence, thaw_object
 from tavernkit.errors import Warn
 from tavernkit.risu_ai._cbs.context import CBSContext
-from tavernkit.risu_ai._cbs.delimited import replace_delimited
-from tavernkit.risu_ai._js import sort_descending
+from tavernkit.risu_ai._js import replace_delimited, sort_descending
 from tavernkit.risu_ai._limits import CACHED_SCRIPT_CHARACTERS, CACHED_SCRIPT_LISTS
 from tavernkit.risu_ai._regex_scripts.results import ScriptResult
 

@@ -16,12 +16,12 @@ from tavernkit._text.traced import join
 from tavernkit._values import FrozenJson, Json, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
 from tavernkit.dialects._openai import to_openai
 from tavernkit.errors import Warn, log_warning
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 from tavernkit.risu_ai._cbs.blocks import unescape
-from tavernkit.risu_ai._cbs.delimited import replace_delimited
 from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._js import replace_delimited
 from tavernkit.risu_ai._models import DEVELOPER_ROLE, PREFIX_FIELD, THINKING_FIELD, WireFormat, model_info
 from tavernkit.risu_ai._objects import RisuCharacter
 from tavernkit.risu_ai._requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, reformat

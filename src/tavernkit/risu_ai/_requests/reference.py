@@ -27,8 +27,7 @@ from tavernkit.risu_ai._models import (
     model_info,
 )
 from tavernkit.risu_ai._requests.anthropic_format import anthropic_body, anthropic_headers, bedrock_body
-from tavernkit.risu_ai._requests.cohere_format import cohere_body
-from tavernkit.risu_ai._requests.google_format import google_body, google_url
+from tavernkit.risu_ai._requests.google_and_cohere_format import cohere_body, google_body, google_url
 from tavernkit.risu_ai._requests.messages import RequestRules, request_messages, rewritten_messages
 from tavernkit.risu_ai._requests.openai_format import (
     OPENROUTER_MODEL,

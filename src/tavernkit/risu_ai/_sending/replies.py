@@ -12,16 +12,12 @@ from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit._text.js_values import WHITESPACE, js_lower, trim
 from tavernkit._values import thaw_object
 from tavernkit.errors import Warn
+from tavernkit.risu_ai._chat.chat_log import ROLES, sent_messages
 from tavernkit.risu_ai._chat.groups import shuffled
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, parse_chat_ml
-from tavernkit.risu_ai._chat.send_steps import (
-    TRANSLATION_MODE,
-    read_suggestions,
-    suggestion_messages,
-    suggestion_prompt,
-    translation_messages,
-)
 from tavernkit.risu_ai._context import RisuAIContext
+from tavernkit.risu_ai._files.settings import Settings
+from tavernkit.risu_ai._objects import RisuChat
 from tavernkit.risu_ai._plan import helper_plan
 from tavernkit.risu_ai._regex_scripts import hide_styles, restore_styles
 from tavernkit.risu_ai._requests.messages import RequestRules, request_messages
@@ -31,6 +27,9 @@ from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai.errors import PromptTemplateError
 
 EMOTION_MODE, SLOT = "emotion", "{{slot}}"
+TRANSLATION_MODE = "translate"
+SUGGESTED_FROM = 10
+"""How many of the last messages are used for suggestions."""
 
 HelperText: TypeAlias = Generator[Ask, Answer, str | None]
 """Asks on the way; returns a text, or None if that failed."""
@@ -123,6 +122,43 @@ class HelperRequests:
                 break
         self._warn(f"a helper request failed: {answer.message if isinstance(answer, Failure) else 'it was streamed'}")
         return None
+
+
+def suggestion_prompt(settings: Settings) -> str:
+    """Return the instruction of a request for suggestions."""
+    stated = settings.raw.get("autoSuggestPrompt")
+    return stated if isinstance(stated, str) and stated else settings.texts.auto_suggest_prompt
+
+
+def suggestion_messages(chat: RisuChat, instruction: str) -> list[PromptMessage]:
+    """Return the messages of a request for suggestions.
+
+    Args:
+        chat: The chat, of which the last messages are sent.
+        instruction: The instruction, expanded.
+    """
+    spoken = [
+        PromptMessage(role=ROLES.get(message.role, "assistant"), content=message.data)
+        for message in sent_messages(chat)[0][-SUGGESTED_FROM:]
+    ]
+    return [*spoken, PromptMessage(role="system", content=instruction)]
+
+
+def read_suggestions(reply: str) -> list[str]:
+    """Return the suggestions of a reply, which has one on each line."""
+    return [line for line in map(str.strip, reply.splitlines()) if line]
+
+
+def translation_messages(text: str, language: str, settings: Settings) -> Sequence[PromptMessage]:
+    """Return the messages of a request for a translation.
+
+    Args:
+        text: The text, its style blocks hidden.
+        language: The language to translate into.
+        settings: The settings with the instruction.
+    """
+    prompt = settings.texts.translation_prompt.replace("{{slot}}", language)
+    return [PromptMessage(role="system", content=prompt), PromptMessage(role="user", content=text)]
 
 
 _CLOSING = frozenset(".!?。！？…@#$%^&*()-_+={}[]|\\:;<>,/~`¡¿‽⁉'\"")

@@ -1,11 +1,17 @@
-"""This turn's chat and character."""
+"""This turn's chat and character, and which entries of the lorebook are active."""
 
 from __future__ import annotations
 
+from tavernkit._values import LazySequence
+from tavernkit.prompt._context import FREEZE
 from tavernkit.prompt._pipeline import NoConfig, Step
+from tavernkit.risu_ai._caching import freeze_lore
 from tavernkit.risu_ai._chat.chat_log import with_messages, with_text
 from tavernkit.risu_ai._chat.groups import UNKNOWN_CHARACTER
 from tavernkit.risu_ai._context import chained_settings
+from tavernkit.risu_ai._lorebook.engine import LorebookSettings, ScanInput
+from tavernkit.risu_ai._lorebook.keys import LoreMessage
+from tavernkit.risu_ai._lorebook.result import LorebookResult
 from tavernkit.risu_ai._objects import RisuCharacter, RisuMessage, made_id
 from tavernkit.risu_ai._prompt_template.card_writer import active_template
 from tavernkit.risu_ai._prompt_template.cards import PromptSettings
@@ -103,3 +109,45 @@ def _says_nothing(state: RisuState) -> bool:
 
 def _append(state: RisuState, message: RisuMessage) -> None:
     state.see_chat(state.services.chats.with_ids(with_messages(state.chat, (*state.chat.messages, message))))
+
+
+class LoreStep(Step[RisuState, NoConfig]):
+    """Scans the lore of the character (or group), the chat and the modules over the expanded chat.
+
+    Reads ``chat`` and ``texts``. Writes ``lore`` and ``lore_result``, and the marks of entries that are stored as chat
+    variables.
+    """
+
+    name = "lore"
+
+    def before(self, state: RisuState) -> None:
+        """Scan."""
+        result = _scan(state)
+        for name, value in result.markers.items():
+            state.texts.context.set_var(name, value)
+        state.lore, state.lore_result = result.actives, result
+        if state.context.lore == FREEZE:
+            state.lore = freeze_lore(state, result)
+        state.stat("lore_activated", len(result.actives))
+        for omission in result.omissions:
+            state.omit(omission)
+
+
+def _scan(state: RisuState) -> LorebookResult:
+    context, settings = state.texts.context, state.context.settings
+    defaults = LorebookSettings(scan_depth=settings.lorebook_depth, token_budget=settings.lorebook_tokens)
+    lore = state.services.lore(context, defaults, state.warn)
+    stored = state.chat.messages
+    return (state.context.lore_engine or state.services.lore_engine).scan(
+        ScanInput(
+            entries=lore.compiled,
+            messages=LazySequence(len(stored), lambda place: LoreMessage(stored[place].role, stored[place].data)),
+            settings=lore.settings,
+            greeting_index=state.chat.greeting_index,
+            count_tokens=state.counter.text,
+            random=context.random,
+            chat_variable=context.chat_variable,
+            warn=state.warn,
+            strict=state.context.strict,
+        ),
+    )

@@ -16,8 +16,7 @@ from tavernkit.risu_ai._files.settings import BuiltInTexts, Settings
 from tavernkit.risu_ai._memory import MemoryModels
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat
 from tavernkit.risu_ai._plan import RisuPlan
-from tavernkit.risu_ai._sending.drive import drive
-from tavernkit.risu_ai._sending.exchange import ModelRequest, RequestFailedError, SendError
+from tavernkit.risu_ai._sending.exchange import ModelRequest, RequestFailedError, SendError, drive
 from tavernkit.risu_ai._sending.send import Send
 from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError, RequestFormatError, TriggerError
 from tavernkit.stores._variables import InMemoryVariablesStore, VariableChanges

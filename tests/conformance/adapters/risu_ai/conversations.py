@@ -16,7 +16,7 @@ from tavernkit.errors import MaxTokensExceededError, PipelineError, TavernKitErr
 from tavernkit.models._reply import Reply, ReplyPiece, ToolCall
 from tavernkit.models.errors import HTTPError
 from tavernkit.prompt._plan import Plan
-from tavernkit.risu_ai._chat.inlays import Inlay
+from tavernkit.risu_ai._chat.prompt_message import Inlay
 from tavernkit.risu_ai._conversation import Chat
 from tavernkit.risu_ai._files.settings import BuiltInTexts, Settings
 from tavernkit.risu_ai._memory import MemoryModels

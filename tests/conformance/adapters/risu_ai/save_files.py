@@ -17,7 +17,7 @@ from tavernkit.risu_ai._files.database_codec import BUILT_IN_PRESET, DatabaseErr
 from tavernkit.risu_ai._files.message_pack import BigInteger
 from tavernkit.risu_ai._files.save import Save
 from tavernkit.risu_ai._memory import MemoryModels
-from tavernkit.risu_ai._sending.drive import drive
+from tavernkit.risu_ai._sending.exchange import drive
 from tavernkit.risu_ai._sending.send import Send
 from tavernkit.stores._variables import InMemoryVariablesStore
 from tests.conformance.adapters.risu_ai.build import TEXTS as BUILD_TEXTS

@@ -17,8 +17,9 @@ from tavernkit._text.js_values import (
 from tavernkit._values import Json, is_list, is_object
 from tavernkit.risu_ai._cbs.calculator import show
 from tavernkit.risu_ai._cbs.limits import MAX_ITEMS, FunctionFailure
-from tavernkit.risu_ai._cbs.lists import code_units, item_text, make_array, parse_dict, stringify
+from tavernkit.risu_ai._cbs.lists import item_text, make_array, parse_dict, stringify
 from tavernkit.risu_ai._cbs.registry import CBSCall, FunctionGroup
+from tavernkit.risu_ai._js import code_units
 
 array_functions = FunctionGroup("arrays")
 

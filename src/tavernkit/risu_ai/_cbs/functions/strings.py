@@ -27,9 +27,10 @@ from tavernkit._text.js_values import (
 from tavernkit._text.js_values import trim as js_trim
 from tavernkit.risu_ai._cbs.hashing import pick_hash_rand
 from tavernkit.risu_ai._cbs.limits import MAX_CHARACTERS, FunctionFailure
-from tavernkit.risu_ai._cbs.lists import code_units, make_array, replace_all
+from tavernkit.risu_ai._cbs.lists import make_array
 from tavernkit.risu_ai._cbs.registry import CBSCall, FunctionGroup
 from tavernkit.risu_ai._cbs.source import joined
+from tavernkit.risu_ai._js import code_units, replace_within
 
 text_functions = FunctionGroup("text")
 
@@ -57,7 +58,7 @@ def contains(call: CBSCall) -> str:
 @text_functions("replace", args=("text", "old", "new"), pure=True)
 def replace(call: CBSCall) -> str:
     """All occurrences replaced; ``$$``, ``$&``, ``$``` and ``$'`` in the new text are special."""
-    return replace_all(call.text(0), call.shown(1), call.shown(2))
+    return replace_within(MAX_CHARACTERS, call.text(0), call.shown(1), call.shown(2))
 
 
 @text_functions("split", args=("text", "separator"), pure=True)

@@ -20,8 +20,7 @@ from tavernkit._text.js_values import (
     utf16_slice,
 )
 from tavernkit._values import Json
-from tavernkit.risu_ai._cbs.lists import code_units
-from tavernkit.risu_ai._js import exact_index, slice_index
+from tavernkit.risu_ai._js import code_units, exact_index, slice_index
 from tavernkit.risu_ai._triggers.limits import RunAbortedError
 from tavernkit.risu_ai._triggers.program import EffectTable
 

@@ -16,8 +16,7 @@ from tavernkit._text.js_values import (
     utf16_at,
     utf16_length,
 )
-from tavernkit.risu_ai._cbs.lists import code_units
-from tavernkit.risu_ai._js import exact_index, replace_all, replace_first
+from tavernkit.risu_ai._js import code_units, exact_index, replace_all, replace_first
 from tavernkit.risu_ai._triggers.effects.hosts import raw_name
 from tavernkit.risu_ai._triggers.limits import TriggerFailedError
 from tavernkit.risu_ai._triggers.program import EffectTable

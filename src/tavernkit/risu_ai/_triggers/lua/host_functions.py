@@ -6,7 +6,7 @@ import hashlib
 
 from tavernkit._text.js_values import json_parse, json_stringify, to_number, to_string, truthy, utf16_length
 from tavernkit._values import Json, JsonObject, is_object
-from tavernkit.risu_ai._chat.inlays import take_inlays
+from tavernkit.risu_ai._chat.prompt_message import take_inlays
 from tavernkit.risu_ai._triggers.effects.hosts import IMAGE_FAILED, ask, ask_model, make_image, similarity
 from tavernkit.risu_ai._triggers.host import LLMReply
 from tavernkit.risu_ai._triggers.limits import MAX_URL, TriggerFailedError

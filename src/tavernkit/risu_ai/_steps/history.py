@@ -1,4 +1,4 @@
-"""The history, through RisuAI's regex scripts."""
+"""The history: start triggers may change it, then its messages go through RisuAI's regex scripts."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from collections.abc import Hashable
 from typing import Final
 
 from tavernkit._text.traced import is_tracing
+from tavernkit.prompt._block import Omission
 from tavernkit.prompt._context import REFERENCE
 from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.risu_ai._caching import insert_frozen
 from tavernkit.risu_ai._chat.chat_list import ChatRules, HistoryWriter
 from tavernkit.risu_ai._chat.chat_memory import Written, WrittenMessages, may_have_cbs
-from tavernkit.risu_ai._chat.inlays import Media
+from tavernkit.risu_ai._chat.prompt_message import Media
 from tavernkit.risu_ai._models import IMAGE_INPUT
 from tavernkit.risu_ai._objects import RisuMessage
 from tavernkit.risu_ai._prompt_template.lore_places import in_chat, lore_message
 from tavernkit.risu_ai._state import RisuState
+from tavernkit.risu_ai._triggers.build_triggers import run_build_triggers
 
 MODE: Final = "editprocess"
 """The mode of scripts that run over messages of a prompt."""
@@ -119,3 +121,27 @@ def _rules(state: RisuState, writer: HistoryWriter, user: str) -> Hashable:
         return None
     scripts = state.runner.scripts_version(MODE, state.scripts) if state.has_scripts(MODE) else None
     return state.counter, scripts, user, writer.speaker.name
+
+
+class TriggersStep(Step[RisuState, NoConfig]):
+    """Runs the ``start`` triggers of the speaking character and of the modules.
+
+    They run after slots, lore and greeting are made: what they set is seen by template cards, lore in the chat, the
+    depth prompt and messages they add. Reads ``chat``, ``texts``. Writes ``chat``, ``stopped``, ``additions`` and
+    ``total``.
+    """
+
+    name = "triggers"
+
+    def before(self, state: RisuState) -> None:
+        """Run them."""
+        result = run_build_triggers(state, "start")
+        if result is None:
+            return
+        state.additions = result.additions
+        for place in result.additions.elsewhere:
+            state.omit(
+                Omission("prompt", f"trigger {place}", f"triggers cannot add texts to the prompt at {place!r:.40}")
+            )
+        state.stopped = result.stop_sending
+        state.total += result.tokens

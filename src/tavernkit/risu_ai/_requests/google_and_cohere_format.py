@@ -1,4 +1,4 @@
-"""Requests in Google's format, for its own interface and for Vertex AI."""
+"""Requests in Google's format, for its own interface and for Vertex AI, and in Cohere's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tavernkit._text.traced import join
 from tavernkit._values import Json, JsonObject, is_mapping, is_object
 from tavernkit.dialects._shapes import google_part, split_data_url
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
-from tavernkit.risu_ai._models import WireFormat, parameters_of
+from tavernkit.risu_ai._models import OLD_COHERE_MODELS, WireFormat, parameters_of
 from tavernkit.risu_ai._requests.messages import RequestRules, ToolCalls, ToolOutcome, around_tool_calls
 from tavernkit.risu_ai._requests.parameters import parameter_values, wanted_schema
 
@@ -165,3 +165,48 @@ def _safety(rules: RequestRules) -> list[Json]:
     threshold = "OFF" if "geminiBlockOff" in rules.flags else "BLOCK_NONE"
     categories = CATEGORIES[:-1] if "noCivilIntegrity" in rules.flags else CATEGORIES
     return [{"category": f"HARM_CATEGORY_{name}", "threshold": threshold} for name in categories]
+
+
+_ROLES: Mapping[str, str] = {"assistant": "CHATBOT", "system": "SYSTEM", "user": "USER"}
+_COHERE_NAMES: Mapping[str, str] = {
+    "temperature": "temperature",
+    "top_k": "k",
+    "top_p": "p",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+}
+
+
+def cohere_body(rules: RequestRules, messages: Sequence[PromptMessage], *, mode: str) -> JsonObject:
+    """Write a chat request: the last message apart from the others, the first system text as the preamble."""
+    rest = list(messages)
+    message = ""
+    if rest and rest[-1].role == "user":
+        message = rest.pop().content
+    else:
+        while rest:
+            last = rest.pop()
+            prefix = "" if last.role == "user" else f"{_role(last)}: "
+            message = join("", (prefix, "\n", last.content, message))
+            if last.role == "user":
+                break
+    preamble: str | None = None
+    if rest and rest[0].role == "system":
+        preamble = rest.pop(0).content
+        if not rest:
+            message, preamble = "system: " + preamble, None
+    body: JsonObject = {
+        "message": message,
+        "chat_history": [{"role": _role(each), "message": each.content} for each in rest if each.content],
+    }
+    values = parameter_values(rules, _COHERE_NAMES, mode=mode)
+    body |= {_COHERE_NAMES[name]: value for name, value in values.items()}
+    if rules.model not in OLD_COHERE_MODELS:
+        body["safety_mode"] = "NONE"
+    if preamble is not None:
+        body["preamble"] = preamble
+    return body
+
+
+def _role(message: PromptMessage) -> str:
+    return _ROLES.get(message.role or "", "USER")
