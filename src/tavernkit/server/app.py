@@ -35,8 +35,7 @@ from tavernkit.server.api import (
     sessions,
 )
 from tavernkit.server.api.dependencies import SafeJSONResponse, bearer
-from tavernkit.server.api.fast_path import FastPath, FastRoute
-from tavernkit.server.api.middleware import RequestMiddleware, error_headers
+from tavernkit.server.api.middleware import FastPath, FastRoute, RequestMiddleware, error_headers
 from tavernkit.server.api.openai_types import ChatCompletionRequest
 from tavernkit.server.api.session_types import MessageIn
 from tavernkit.server.config import CONFIG_VARIABLE, STUDIO_FOLDER, ServerConfig, load_config
