@@ -165,6 +165,8 @@ async def test_an_operation_inside_a_stream_is_refused_instead_of_waiting_for_ev
     async for _ in stream:
         with pytest.raises(ConversationBusyError, match="close the stream"):
             await talk.send("Now?")
+        with pytest.raises(ConversationBusyError, match="close the stream"):
+            await anext(talk.stream("Now?"))
         break
     await stream.aclose()
     assert (await talk.send("Now?")).text == "Next."

@@ -5,7 +5,10 @@ from tavernkit._turns import ToolOutcome as ToolOutcome
 from tavernkit._turns import Turn as Turn
 from tavernkit.conversation._attachments import AttachmentInput as AttachmentInput
 from tavernkit.conversation._blocking import BlockingConversation as BlockingConversation
+from tavernkit.conversation._blocking import BlockingPendingTurn as BlockingPendingTurn
+from tavernkit.conversation._changes import Changes as Changes
 from tavernkit.conversation._conversation import Conversation as Conversation
+from tavernkit.conversation._pending_turn import PendingTurn as PendingTurn
 from tavernkit.conversation._program_stores import RisuSaveStore as RisuSaveStore
 from tavernkit.conversation._program_stores import SillyTavernStore as SillyTavernStore
 from tavernkit.conversation._reply_stream import ReplyStream as ReplyStream

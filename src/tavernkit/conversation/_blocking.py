@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from tavernkit._turns import Turn, TurnKind
+from tavernkit.conversation._changes import Changes
+from tavernkit.conversation._pending_turn import PendingTurn
 from tavernkit.conversation.errors import ConversationBusyError
 from tavernkit.errors import ConfigError, TavernKitError
-from tavernkit.models._reply import ReplyPiece, Usage
+from tavernkit.models._reply import Reply, ReplyPiece, Usage
 from tavernkit.prompt._plan import Plan
 
 if TYPE_CHECKING:
@@ -23,6 +26,15 @@ if TYPE_CHECKING:
     from tavernkit.conversation._stores import ConversationStore
 
 _T = TypeVar("_T")
+
+
+class Run(Protocol):
+    """Runs a coroutine to its end, in the thread of a conversation."""
+
+    def __call__(self, work: Coroutine[Any, Any, _T], *, is_operation: bool = True) -> _T:
+        """Return the coroutine's result."""
+        ...
+
 
 SIGNAL_CHECK_SECONDS = 0.2
 """The maximum delay until Ctrl+C is noticed."""
@@ -45,6 +57,7 @@ class BlockingConversation:
         self._thread.start()
         self._readers: Counter[int] = Counter()
         """Threads that read streams, with the number of streams."""
+        self._pending: weakref.WeakSet[BlockingPendingTurn] = weakref.WeakSet()
 
     @property
     def lines(self) -> Sequence[Mapping[str, object]]:
@@ -55,6 +68,11 @@ class BlockingConversation:
     def last(self) -> Turn | None:
         """The newest turn."""
         return self.conversation.last
+
+    @property
+    def changes(self) -> Changes:
+        """What the last operation changed."""
+        return self.conversation.changes
 
     @property
     def usage(self) -> Usage:
@@ -95,6 +113,21 @@ class BlockingConversation:
             self._readers[reader] -= 1
             if not self._loop.is_closed():
                 self._run(stream.aclose(), is_operation=False)
+
+    def begin(
+        self, text: str = "", *, kind: TurnKind = "send", attachments: Iterable[AttachmentInput] = ()
+    ) -> BlockingPendingTurn:
+        """Begin a turn and return it with its prompt. You ask a model yourself and pass on the reply.
+
+        Args:
+            text: What the user says, as for ``stream()``.
+            kind: The operation, as for ``stream()``.
+            attachments: Files sent with the user's message.
+        """
+        begun = self._run(self.conversation.begin(text, kind=kind, attachments=attachments))
+        pending = BlockingPendingTurn(begun, self._run)
+        self._pending.add(pending)
+        return pending
 
     def regenerate(self) -> Turn:
         """Ask for the last reply again."""
@@ -239,8 +272,66 @@ class BlockingConversation:
             raise
 
     def _refuse_if_reading(self) -> None:
-        if self._readers[threading.get_ident()]:
+        thread = threading.get_ident()
+        if self._readers[thread]:
             raise ConversationBusyError("a reply is still being read: read it to its end or close the stream first")
+        if any(each.plan is not None and each.opener == thread for each in self._pending):
+            raise ConversationBusyError("a turn still waits for a reply: pass it to receive(), or close the turn first")
+
+
+class BlockingPendingTurn:
+    """A ``PendingTurn`` whose methods return when they are done.
+
+    Args:
+        pending: The turn.
+        run: Runs a coroutine to its end.
+    """
+
+    def __init__(self, pending: PendingTurn, run: Run) -> None:
+        self.opener = threading.get_ident()
+        self._pending = pending
+        self._run = run
+
+    @property
+    def plan(self) -> Plan | None:
+        """The prompt to send next; None when the turn has ended."""
+        return self._pending.plan
+
+    @property
+    def turn(self) -> Turn:
+        """What the turn did, when it has ended."""
+        return self._pending.turn
+
+    def receive(self, reply: Reply | str) -> None:
+        """Take the reply to ``plan``, do what follows from it, and save the chat.
+
+        Args:
+            reply: A ``Reply``, or the model's text.
+        """
+        self._run(self._pending.receive(reply), is_operation=False)
+
+    def fail(self, reason: str) -> None:
+        """Say that there is no reply to ``plan``.
+
+        Args:
+            reason: What went wrong, in words for the user.
+
+        Raises:
+            ModelError: The turn has ended because of it.
+        """
+        self._run(self._pending.fail(reason), is_operation=False)
+
+    def close(self) -> None:
+        """End the turn without a reply."""
+        self._run(self._pending.aclose(), is_operation=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 async def _end_tasks() -> None:

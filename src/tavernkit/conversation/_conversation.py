@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 from tavernkit._arguments import require, require_choice
 from tavernkit._turns import Chat, OnPiece, Turn, TurnKind
 from tavernkit.cards._character import User
 from tavernkit.conversation._attachments import AttachmentInput, load_attachments, send_with_attachments
-from tavernkit.conversation._formats import chat_name, line_count, reserve_names
+from tavernkit.conversation._formats import chat_name, reserve_names
 from tavernkit.conversation._installations import find_chat, local_time, open_folder_chat, open_save
 from tavernkit.conversation._keeping import ChatKeeper
 from tavernkit.conversation._model_host import ModelHost
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai._context import RisuAIInputs
     from tavernkit.silly_tavern._inputs import SillyTavernInputs
 
-KINDS: Final[Sequence[TurnKind]] = ("send", "regenerate", "swipe", "continue", "impersonate", "quiet", "speak")
+KINDS: Final[Sequence[TurnKind]] = get_args(TurnKind)
 
 
 class Conversation(ModelHost, ChatKeeper, AsyncContext):
@@ -92,12 +92,6 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         """The newest turn: ``last.plan`` is the prompt that the last reply saw."""
         chat.host = self
 
-    def __repr__(self) -> str:
-        """Return a one-line summary."""
-        count = line_count(self.chat)
-        lines = f"{count} line{'' if count == 1 else 's'}"
-        return f"<{type(self).__name__}: {lines}; chat.lines shows them>"
-
     @classmethod
     def open(
         cls,
@@ -124,8 +118,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         """Open a conversation from files or loaded values. A chat in the store continues, otherwise a new one starts.
 
         Args:
-            store: Where the chat is saved: the path of a file in the platform's own format, or any store; in memory
-                by default.
+            store: Where the chat is saved: a file in the platform's own format, or any store; in memory by default.
             card: The character.
             members: The characters of a group.
             group: The group's settings; by default, everybody may speak.
@@ -196,8 +189,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
     ) -> Self:
         """Open a chat of SillyTavern's data folder with everything that belongs to it, and save it there.
 
-        The chat's file, global variables in ``settings.json`` and the group's file are written; SillyTavern must not be
-        running.
+        It writes the chat's file, ``settings.json`` (global variables) and the group's file: SillyTavern must not run.
 
         Args:
             folder: ``data/default-user`` of an installation.
@@ -312,13 +304,17 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         Args:
             text: What the user says; for ``continue`` the text to begin with, for ``quiet`` the prompt, for ``speak``
                 the member of the group.
-            kind: The operation: ``send``, ``regenerate``, ``swipe``, ``continue``, ``impersonate``, ``quiet`` or
-                ``speak``.
+            kind: The operation.
             attachments: Files sent with the user's message.
         """
         require_choice("kind", kind, KINDS)
         loaded = load_attachments(attachments)
-        stream = ReplyStream(lambda on_piece: self._run(kind, text, on_piece, loaded))
+
+        def start(on_piece: OnPiece) -> Coroutine[Any, Any, Turn]:
+            self._refuse_inside_turn()
+            return self._run(kind, text, on_piece, loaded)
+
+        stream = ReplyStream(start)
         self._held.add(stream)
         return stream
 
@@ -337,6 +333,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         """
         require_choice("kind", kind, KINDS)
         loaded = load_attachments(attachments)
+        self._refuse_inside_turn()
         pending = PendingTurn(lambda send: self._run(kind, text, attachments=loaded, send=send))
         self._held.add(pending)
         await pending.next_plan()

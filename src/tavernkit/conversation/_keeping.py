@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from tavernkit._turns import Chat
+from tavernkit._values import JsonObject
+from tavernkit.conversation._changes import Changes, changes_between
 from tavernkit.conversation._formats import line_count, saved_chat, turn_of
+from tavernkit.conversation._pending_turn import PendingTurn
 from tavernkit.conversation._reply_stream import ReplyStream
 from tavernkit.conversation._stores import ConversationStore, SavedChat
 from tavernkit.conversation._undo import UndoHistory
 from tavernkit.conversation.errors import ConversationBusyError
 from tavernkit.errors import ConfigError
+from tavernkit.prompt._plan import Plan
 
 
 class ChatKeeper:
@@ -24,11 +28,20 @@ class ChatKeeper:
         self.chat = chat
         self.store = store
         self._history = undo
-        self._streams: weakref.WeakSet[ReplyStream] = weakref.WeakSet()
+        self._held: weakref.WeakSet[ReplyStream | PendingTurn] = weakref.WeakSet()
+        """Turns that the application is in the middle of."""
+        self._snapshots: tuple[JsonObject, JsonObject] = {}, {}
+        """The chat before and after the last operation."""
         self._lock = asyncio.Lock()
         self._owner: asyncio.Task[Any] | None = None
         self._saved: SavedChat | None = None
         self._closed = False
+
+    def __repr__(self) -> str:
+        """Return a one-line summary."""
+        count = line_count(self.chat)
+        lines = f"{count} line{'' if count == 1 else 's'}"
+        return f"<{type(self).__name__}: {lines}; chat.lines shows them>"
 
     @asynccontextmanager
     async def _operation(self, *, turn: bool = False) -> AsyncGenerator[None]:
@@ -39,16 +52,32 @@ class ChatKeeper:
         """
         async with self._exclusive():
             with turn_of(self.chat) if turn else nullcontext():
-                self._history.begin(self.chat.snapshot())
+                before = self.chat.snapshot()
+                self._history.begin(before)
                 try:
                     yield
                 finally:
-                    await self._end_operation()
+                    after = self.chat.snapshot()
+                    self._snapshots = before, after
+                    self._history.end(after)
+                    await self._save(saved_chat(self.chat, self._history, after))
 
-    async def _end_operation(self) -> None:
-        snapshot = self.chat.snapshot()
-        self._history.end(snapshot)
-        await self._save(saved_chat(self.chat, self._history, snapshot))
+    def _refuse_inside_turn(self) -> None:
+        """Refuse an operation that would wait forever for a turn of the same task."""
+        if any(each.open_in_current_task for each in self._held):
+            raise ConversationBusyError(
+                "a turn has not ended: read its stream to the end or receive() its replies, or close the stream or turn"
+            )
+
+    @property
+    def lines(self) -> Sequence[Mapping[str, object]]:
+        """The lines of the chat, in the platform's own format."""
+        return self.chat.lines
+
+    @property
+    def changes(self) -> Changes:
+        """What the last operation changed: lines, variables, timed lore, memory and so on."""
+        return changes_between(*self._snapshots)
 
     @asynccontextmanager
     async def _exclusive(self) -> AsyncGenerator[None]:
@@ -58,8 +87,7 @@ class ChatKeeper:
             ConversationBusyError: This task itself is in the middle of an operation.
             ConfigError: The conversation is closed.
         """
-        if any(stream.read_by_current_task for stream in self._streams):
-            raise ConversationBusyError("a reply is still being read: read it to its end or close the stream first")
+        self._refuse_inside_turn()
         if self._owner is not None and self._owner is asyncio.current_task():
             raise ConversationBusyError("another operation is running in this task, and cannot end before this one")
         async with self._lock:
@@ -70,6 +98,10 @@ class ChatKeeper:
                 yield
             finally:
                 self._owner = None
+
+    def preview(self, text: str = "") -> Plan:
+        """Return the prompt that ``send()`` would send. No model is asked, and nothing changes."""
+        return self.chat.preview(text)
 
     async def choose_greeting(self, index: int) -> None:
         """Show another greeting. 0 is the first message, 1 the first alternate."""
@@ -119,7 +151,9 @@ class ChatKeeper:
             before = self._history.take()
             if before is None:
                 return False
+            now = self.chat.snapshot()
             self.chat.restore(before)
+            self._snapshots = now, self.chat.snapshot()
             await self.checkpoint()
             return True
 
@@ -156,9 +190,9 @@ class ChatKeeper:
             raise asyncio.CancelledError
 
     async def _close(self) -> None:
-        """Stop replies that are still streaming, and prevent new operations."""
-        for stream in tuple(self._streams):
-            await stream.aclose()
+        """End turns that are still open, and prevent new operations."""
+        for each in tuple(self._held):
+            await each.aclose()
         async with self._lock:
             self._closed = True
 

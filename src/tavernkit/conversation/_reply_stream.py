@@ -42,7 +42,7 @@ class ReplyStream:
         return self._task.result()
 
     @property
-    def read_by_current_task(self) -> bool:
+    def open_in_current_task(self) -> bool:
         """True while the turn runs and the running task is the one that reads its pieces."""
         running = self._task is not None and not self._task.done()
         return running and self._reader is asyncio.current_task()
