@@ -1,13 +1,27 @@
 from __future__ import annotations
 
+import dataclasses
 from itertools import product
 from typing import Any
 
 import pytest
 
+from tavernkit.cards import Character, User
 from tavernkit.errors import WarningLog
-from tavernkit.silly_tavern import CleanUp, InstructTemplate, PowerUser, clean_up
+from tavernkit.prompt._inputs import GenerationType
+from tavernkit.silly_tavern import (
+    Builder,
+    ChatMessage,
+    CleanUp,
+    InstructTemplate,
+    PowerUser,
+    SillyTavernInputs,
+    clean_up,
+)
+from tavernkit.silly_tavern._chat.core_chat import Turn
 from tavernkit.silly_tavern._chat.output_cleanup import trim_to_sentence
+from tavernkit.silly_tavern._files.settings import Settings
+from tavernkit.silly_tavern._reply_clean_up import plain_clean_up, reply_clean_up, reply_stop_strings
 
 
 def cleaned(text: str, power_user: PowerUser | None = None, **options: object) -> str:
@@ -135,3 +149,36 @@ def test_emphasis_marks_hug_their_text():
 def test_long_runs_of_blanks_cost_little():
     for text in (" " * 200_000 + "x", "*" + " " * 200_000 + "x*", ("* " * 50_000) + "x", "a" + "\n " * 50_000 + "x"):
         assert cleaned(text)
+
+
+CHAT = (ChatMessage(name="Bel", mes="Hello"), ChatMessage(name="Ann", mes="Hi", is_user=True))
+INPUTS: SillyTavernInputs = {
+    "character": Character(name="Bel"),
+    "user": User(name="Ann"),
+    "stop_strings": ["STOP", "\n###"],
+}
+
+
+@pytest.mark.parametrize("kind", ["normal", "continue", "impersonate", "swipe", "regenerate"])
+def test_the_options_are_those_of_a_workspace(kind: GenerationType) -> None:
+    builder = Builder(**INPUTS)
+    state = builder.make_state(builder.make_context(generation_type=kind, history=CHAT))
+    state.turn = Turn(CHAT, "")
+    wanted = reply_clean_up(state, reply_stop_strings(state))
+    found = plain_clean_up(builder.own_context, kind, CHAT)
+    assert found is not None
+    plain = {"expand": str, "scripts": str}
+    assert found == dataclasses.replace(wanted, stop_strings=list(wanted.stop_strings), **plain)
+
+
+@pytest.mark.parametrize(
+    "power_user",
+    [
+        PowerUser(user_prompt_bias="{{char}} says"),
+        PowerUser(custom_stopping_strings='["{{user}}!"]'),
+        PowerUser(experimental_macro_engine=False),
+    ],
+)
+def test_texts_that_may_be_expanded_need_a_workspace(power_user: PowerUser) -> None:
+    builder = Builder(**INPUTS).replace(settings=Settings(power_user=power_user))
+    assert plain_clean_up(builder.own_context, "normal", CHAT) is None

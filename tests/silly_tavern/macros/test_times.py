@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from tavernkit.silly_tavern._macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
-from tavernkit.silly_tavern._macros.dates import parse_date, parse_send_date
+from tavernkit.silly_tavern._macros.builtin.time import parse_date, parse_send_date
 from tavernkit.silly_tavern._macros.moment import format_time, humanize, ordinal
 
 WEDNESDAY = datetime(2031, 3, 5, 14, 7, 9, 45_000, tzinfo=UTC)

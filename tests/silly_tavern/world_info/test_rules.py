@@ -147,3 +147,62 @@ def test_decorators_in_a_forced_object_are_text() -> None:
     book = make_book({"key": ["zzz"], "content": "listed"})
     forced = {"world": "Lore", "uid": 0, "content": "@@dont_activate\nforced", "position": 0}
     assert scan(book, "x", forced=[forced]).before == "@@dont_activate\nforced"
+
+
+@pytest.mark.parametrize("roll", [0.0, 0.999])
+def test_groups_are_scored_by_the_messages_that_the_search_has_reached(roll: float) -> None:
+    book = make_book(
+        {"key": ["dragon"], "content": "one key", "group": "g"},
+        {"key": ["dragon", "fire"], "content": "both keys", "group": "g"},
+        {"key": ["dragon"], "content": "one key too", "group": "g"},
+    )
+    settings = WorldInfoSettings(depth=1, min_activations=1, use_group_scoring=True)
+    result = scan(book, "hello", "hm", "dragon fire", settings=settings, random=lambda: roll)
+    assert [entry.content for entry in result.activated_entries] == ["both keys"]
+
+
+@pytest.mark.parametrize(("most", "found"), [(0, ["old"]), (1, []), (2, ["old"])])
+def test_the_search_goes_back_one_message_beyond_its_limit_at_most(most: int, found: list[str]) -> None:
+    book = make_book({"key": ["dragon"], "content": "old"})
+    settings = WorldInfoSettings(depth=1, min_activations=1, min_activations_depth_max=most)
+    assert [
+        entry.content for entry in scan(book, "hello", "hm", "dragon", settings=settings).activated_entries
+    ] == found
+
+
+def test_entries_of_one_pass_are_searched_as_lines_of_one_text() -> None:
+    book = make_book(
+        {"key": ["go"], "content": "alpha", "order": 2},
+        {"key": ["go"], "content": "beta", "order": 1},
+        {"key": ["/(alpha|beta)\\n(alpha|beta)/"], "content": "both"},
+    )
+    result = scan(book, "go", settings=WorldInfoSettings(recursive=True))
+    assert [entry.content for entry in result.activated_entries][2:] == ["both"]
+
+
+def test_an_entry_that_won_its_roll_tells_the_roll() -> None:
+    book = make_book(
+        {"key": ["go"], "content": "lucky", "useProbability": True, "probability": 40},
+        {"key": ["go"], "content": "sure", "useProbability": True, "probability": 100},
+    )
+    result = scan(book, "go", random=lambda: 0.25)
+    lucky, sure = (result.explain(uid) for uid in (0, 1))
+    assert (lucky.verdict.rolled, sure.verdict.rolled) == (25.0, None)
+    assert lucky.text.endswith("rolled 25.0 of 40%")
+
+
+def test_an_entry_that_waits_tells_how_long() -> None:
+    book = make_book(
+        {"key": ["go"], "content": "late", "delay": 3},
+        {"key": ["go"], "content": "off", "disable": True, "delay": 3},
+    )
+    late, off = (scan(book, "go").explain(uid) for uid in (0, 1))
+    assert (late.verdict.until, off.verdict.until) == (3, None)
+    assert "3" in late.text
+
+
+@pytest.mark.parametrize("logic", [0, None])
+@pytest.mark.parametrize(("text", "active"), [("go ice", 1), ("go", 0), ("go ice fire", 1)])
+def test_a_logic_of_null_asks_for_any_secondary_key(logic: int | None, text: str, active: int) -> None:
+    book = make_book({"key": ["go"], "keysecondary": ["ice", "fire"], "selective": True, "selectiveLogic": logic})
+    assert len(scan(book, text).activated_entries) == active

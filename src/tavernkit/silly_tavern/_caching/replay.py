@@ -14,7 +14,7 @@ from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._files.chat_file import ChatMetadata
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
-from tavernkit.silly_tavern._macros.dates import parse_send_date
+from tavernkit.silly_tavern._macros.builtin.time import parse_send_date
 from tavernkit.stores._variables import VariablesOverlay
 
 TIMED = "timedWorldInfo"
