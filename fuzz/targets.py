@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from tavernkit.vibe_tavern._directives.parser import parse_json
-
 from fuzz import file_targets, service_target
 from fuzz.target import Target
 from fuzz.target import as_text as _text
@@ -34,7 +32,7 @@ from tavernkit.risu_ai._triggers.lua.sandbox import standard_functions
 from tavernkit.silly_tavern._macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
 from tavernkit.silly_tavern._templates.handlebars.rendering import Template
 from tavernkit.testing import ScriptedTriggerHost
-from tavernkit.vibe_tavern._directives.envelope import validate
+from tavernkit.vibe_tavern._directives.envelope import parse_json, validate
 from tavernkit.vibe_tavern._directives.patch_ops import normalize_patch_ops
 from tavernkit.vibe_tavern._liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern._output_tags import OutputTagsConfig

@@ -11,7 +11,7 @@ from PIL import Image
 
 from tavernkit.cards import load, save
 from tavernkit.studio import Studio
-from tavernkit.studio._opening import open_studio
+from tavernkit.studio._app import open_studio
 from tavernkit.studio._studio import DIALECTS
 from tests.browser.studio_page import DESK, PHONE, StudioPage, both, files_of, order, serving
 from tests.browser.webdriver import Browser

@@ -10,7 +10,7 @@ import pytest
 from tavernkit import risu_ai
 from tavernkit.risu_ai._files.preset_file import write_preset
 from tavernkit.studio import Studio
-from tavernkit.studio._opening import Opened, open_studio
+from tavernkit.studio._app import Opened, open_studio
 from tests.browser.studio_page import StudioPage, both, files_of, order
 
 pytestmark = pytest.mark.browser

@@ -10,7 +10,7 @@ import pytest
 from tavernkit.models import ScriptedModel
 from tavernkit.models._scripted import Hang
 from tavernkit.studio import Studio
-from tavernkit.studio._opening import open_studio, open_workspace
+from tavernkit.studio._app import open_studio, open_workspace
 from tavernkit.studio._talk_models import ModelChoice
 from tests.browser.studio_page import StudioPage, both, files_of
 

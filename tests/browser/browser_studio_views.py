@@ -9,7 +9,7 @@ import pytest
 
 from tavernkit.server import ServerConfig, create_app
 from tavernkit.silly_tavern import DataFolder
-from tavernkit.studio._opening import open_folder
+from tavernkit.studio._app import open_folder
 from tavernkit.studio._shelf import OpenRequest
 from tests.browser.studio_page import DESK, PHONE, StudioPage, both, serving
 from tests.browser.webdriver import Browser

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tavernkit.examples import example_path
-from tavernkit.studio._opening import open_studio
+from tavernkit.studio._app import open_studio
 from tests.browser.studio_page import DESK, StudioPage, files_of, serving
 from tests.browser.webdriver import Browser, chromium
 

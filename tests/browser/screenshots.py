@@ -11,7 +11,7 @@ from pathlib import Path
 from PIL import Image
 
 from tavernkit.cli.app import run
-from tavernkit.studio._opening import Opened, open_studio
+from tavernkit.studio._app import Opened, open_studio
 from tests.browser.studio_page import PHONE, StudioPage, serving
 from tests.browser.webdriver import Browser, chromium
 from tests.cli.terminal import arguments_of

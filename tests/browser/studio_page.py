@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 
 from tavernkit.studio import Studio, create_app
-from tavernkit.studio._opening import Opened
+from tavernkit.studio._app import Opened
 from tests.browser.webdriver import PATIENCE, Browser, Element
 
 PHONE = (390, 844)

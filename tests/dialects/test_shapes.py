@@ -18,7 +18,7 @@ from tavernkit.dialects._shapes import (
     snake_case,
     split_data_url,
 )
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 
 ANTHROPIC_BLOCKS = {
     "text": ("text",),

@@ -11,8 +11,7 @@ from benchmarks import bench_st_build, bench_st_text
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.cards import User, load
 from tavernkit.examples import example_path
-from tavernkit.prompt._injections import InjectionRegistry
-from tavernkit.prompt._inputs import GENERATION_TYPES, GenerationType
+from tavernkit.prompt._inputs import GENERATION_TYPES, GenerationType, InjectionRegistry
 from tavernkit.prompt._plan import Plan
 from tavernkit.silly_tavern import Builder, ChatFile, Group, Persona, Preset, WorldBook
 from tests.silly_tavern.scene import build, card, order, preset

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from tavernkit.examples import example_path
 from tavernkit.studio import Studio, create_app
-from tavernkit.studio._opening import Opened, open_studio
+from tavernkit.studio._app import Opened, open_studio
 
 TOKEN = "the-token"
 BASE = "http://127.0.0.1:8000"

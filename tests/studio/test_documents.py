@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tavernkit.cards import Character, load, save
 from tavernkit.cards._png import placeholder_png
-from tavernkit.studio._opening import Opened, open_studio, open_workspace
-from tavernkit.studio._patches import Edit, apply_edit, edits_between
+from tavernkit.studio._app import Opened, open_studio, open_workspace
+from tavernkit.studio._changes import Edit, apply_edit, edits_between
 from tavernkit.studio.errors import StudioError
 from tests.studio.conftest import Page
 

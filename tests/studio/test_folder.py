@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tavernkit.silly_tavern import DataFolder
-from tavernkit.studio._opening import open_folder
+from tavernkit.studio._app import open_folder
 from tavernkit.studio._shelf import OpenRequest
 from tests.silly_tavern.generated_folder import generate
 from tests.studio.conftest import Page

@@ -10,7 +10,7 @@ import pytest
 
 from tavernkit.silly_tavern._world_info import engine
 from tavernkit.studio import _build_inputs as build_inputs
-from tavernkit.studio._opening import Opened, open_studio
+from tavernkit.studio._app import Opened, open_studio
 from tests.studio.conftest import Page
 
 

@@ -14,8 +14,8 @@ from tavernkit.cards import Character
 from tavernkit.models import ModelError, ScriptedModel
 from tavernkit.models._scripted import Hang
 from tavernkit.studio._api_types import EditIn
+from tavernkit.studio._app import Opened, open_workspace
 from tavernkit.studio._document import new_document
-from tavernkit.studio._opening import Opened, open_workspace
 from tavernkit.studio._studio import Studio
 from tavernkit.studio._talk_models import ModelChoice
 from tavernkit.studio.errors import StudioError

@@ -10,8 +10,7 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.models import Endpoint, HTTPError, OpenAIModel
-from tavernkit.prompt._block import Block
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Block, Message
 from tavernkit.prompt._plan import Plan
 from tavernkit.testing import Answer, Hang, ScriptedModel, answer, calls, failure, serve, streamed, tool_call, usage
 from tavernkit.vibe_tavern import FunctionToolset, PromptRunner, ToolLoopRunner

@@ -35,7 +35,7 @@ from tavernkit.models import (
     with_retries,
 )
 from tavernkit.models.errors import BudgetReachedError
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 
 T = TypeVar("T")
 

@@ -14,9 +14,9 @@ from tavernkit.budget._estimator import default_estimator
 from tavernkit.budget._file_tokenizer import Tokenization
 from tavernkit.budget._trimmer import compact_json, metadata_tokens
 from tavernkit.errors import ConfigError, MaxTokensExceededError
+from tavernkit.prompt._block import Message
 from tavernkit.prompt._context import BuildState, Context
 from tavernkit.prompt._inputs import Estimator
-from tavernkit.prompt._message import Message
 from tavernkit.prompt._pipeline import Step
 from tavernkit.prompt._plan import Plan
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tavernkit._values import FrozenJson, FrozenObject, JsonObject, is_mapping, is_sequence, thaw
 from tavernkit.cache._profiles import CacheProfile, find_profile
 from tavernkit.cache._volatile import Volatility, volatile_macros
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 
 if TYPE_CHECKING:
     from tavernkit.models._request import Request

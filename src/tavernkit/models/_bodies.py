@@ -11,7 +11,7 @@ from tavernkit.dialects._messages import MessageLike
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.models._parameters import GOOGLE_GENERATION, OLLAMA_OPTIONS, Accepted, ServerFields, accepted_options
 from tavernkit.models._request import Request
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 
 ANTHROPIC_MAX_TOKENS: Final = 4096
 """Anthropic requires a limit in every request; this one is sent if the request sets none."""

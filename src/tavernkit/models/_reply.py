@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from tavernkit._dataclass import dataclass, short_repr
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, thaw_object
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "error", "unknown"]
 """Why a reply ended, in OpenAI's words; ``unknown`` if the provider does not say."""

@@ -21,7 +21,7 @@ from tavernkit._values import (
 )
 from tavernkit.dialects._messages import MessageLike
 from tavernkit.errors import ConfigError, Warn, log_warning
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 
 _OWN_FIELDS: Final = ("model", "stop", "tools", "tool_choice", "response_format")
 """Options that have their own field here."""

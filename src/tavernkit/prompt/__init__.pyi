@@ -1,4 +1,5 @@
 from tavernkit.prompt._block import Block as Block
+from tavernkit.prompt._block import Message as Message
 from tavernkit.prompt._block import Moved as Moved
 from tavernkit.prompt._block import Omission as Omission
 from tavernkit.prompt._builder import BaseBuilder as BaseBuilder
@@ -8,17 +9,16 @@ from tavernkit.prompt._context import Context as Context
 from tavernkit.prompt._entry import EntryConditions as EntryConditions
 from tavernkit.prompt._entry import PromptEntry as PromptEntry
 from tavernkit.prompt._explain import Explanation as Explanation
-from tavernkit.prompt._hooks import HookRegistry as HookRegistry
-from tavernkit.prompt._injections import Injection as Injection
-from tavernkit.prompt._injections import InjectionRegistry as InjectionRegistry
 from tavernkit.prompt._inputs import CommonInputs as CommonInputs
 from tavernkit.prompt._inputs import Estimator as Estimator
 from tavernkit.prompt._inputs import GenerationType as GenerationType
+from tavernkit.prompt._inputs import HookRegistry as HookRegistry
+from tavernkit.prompt._inputs import Injection as Injection
+from tavernkit.prompt._inputs import InjectionRegistry as InjectionRegistry
 from tavernkit.prompt._inputs import LorePlace as LorePlace
 from tavernkit.prompt._inputs import OnOverflow as OnOverflow
 from tavernkit.prompt._inputs import Strategy as Strategy
 from tavernkit.prompt._inputs import VolatilePlace as VolatilePlace
-from tavernkit.prompt._message import Message as Message
 from tavernkit.prompt._pipeline import NoConfig as NoConfig
 from tavernkit.prompt._pipeline import Pipeline as Pipeline
 from tavernkit.prompt._pipeline import Step as Step

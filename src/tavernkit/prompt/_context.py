@@ -30,9 +30,7 @@ from tavernkit.cards._character import Participant
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
 from tavernkit.errors import ConfigError, StrictModeError, Warn, WarningCounts, log_warning
 from tavernkit.prompt._block import Block, Omission
-from tavernkit.prompt._hooks import HookRegistry
-from tavernkit.prompt._injections import InjectionRegistry
-from tavernkit.prompt._inputs import CommonInputs, Estimator, GenerationType
+from tavernkit.prompt._inputs import CommonInputs, Estimator, GenerationType, HookRegistry, InjectionRegistry
 from tavernkit.prompt._trace import Instrumenter
 from tavernkit.stores._history import ChatHistory, wrap_history
 from tavernkit.stores._variables import InMemoryVariablesStore, VariablesOverlay, VariablesStore

@@ -18,8 +18,7 @@ from tavernkit.budget._report import TrimReport
 from tavernkit.cards._source import FileContent
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
 from tavernkit.lore import LoreResult
-from tavernkit.prompt._block import Block, Moved, Omission, dump_block, merge_in_chat, squash_system
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Block, Message, Moved, Omission, dump_block, merge_in_chat, squash_system
 from tavernkit.prompt._trace import Trace
 from tavernkit.stores._variables import VariableChanges
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from tavernkit._values import FrozenObject
 from tavernkit.prompt._context import BuildState, Context, DrawnNumbers
-from tavernkit.prompt._hooks import followed_by
+from tavernkit.prompt._inputs import followed_by
 from tavernkit.prompt._traced_inputs import TracedCopies, traced_fields, traced_json, traced_text, traced_user, twin
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._files.preset import Preset

@@ -11,8 +11,7 @@ from tavernkit._text.traced import plain
 from tavernkit._values import FrozenJson, FrozenObject, is_mapping, is_sequence
 from tavernkit.cards._character import Character, Participant
 from tavernkit.prompt._context import BuildState, Context, DrawnNumbers
-from tavernkit.prompt._hooks import followed_by
-from tavernkit.prompt._injections import InjectionRegistry
+from tavernkit.prompt._inputs import InjectionRegistry, followed_by
 from tavernkit.prompt._traced_inputs import (
     TracedCopies,
     escaped,

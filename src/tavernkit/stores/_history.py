@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias, cast, runtime_checkable
 
 from tavernkit._values import is_mapping
 from tavernkit.errors import ConfigError
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 
 
 @runtime_checkable

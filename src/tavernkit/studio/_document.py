@@ -23,7 +23,7 @@ from tavernkit.risu_ai._files.preset_file import write_preset
 from tavernkit.risu_ai._objects import RisuChat
 from tavernkit.silly_tavern import ContextTemplate, InstructTemplate, Preset
 from tavernkit.silly_tavern._files.chat_file import ChatFile
-from tavernkit.studio._patches import same_json
+from tavernkit.studio._changes import same_json
 from tavernkit.studio.errors import StudioError
 
 Kind: TypeAlias = Literal[

@@ -23,7 +23,7 @@ from tavernkit.studio import _lore_lab as lore_lab
 from tavernkit.studio import _playground as playground
 from tavernkit.studio._api_types import CaseIn, EditIn, OpenIn, SideIn
 from tavernkit.studio._build_inputs import Inputs
-from tavernkit.studio._compare import Side, compare
+from tavernkit.studio._changes import Edit
 from tavernkit.studio._document import (
     JSONL,
     KINDS,
@@ -35,8 +35,7 @@ from tavernkit.studio._document import (
     new_document,
     read_document,
 )
-from tavernkit.studio._patches import Edit
-from tavernkit.studio._prompts import DIALECTS, Prompts
+from tavernkit.studio._prompts import DIALECTS, Prompts, Side, compare
 from tavernkit.studio._shelf import OpenRequest, Shelf
 from tavernkit.studio._talk import Talk
 from tavernkit.studio._talk_models import ModelChoice

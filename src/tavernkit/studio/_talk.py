@@ -19,8 +19,8 @@ from tavernkit.risu_ai._conversation.chat import Chat as RisuAIChat
 from tavernkit.risu_ai._files.chat_file import chat_json
 from tavernkit.silly_tavern._conversation.chat import Chat as SillyTavernChat
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
+from tavernkit.studio._changes import Edit
 from tavernkit.studio._document import JSONL, RISU_CHAT, Document, file_content, new_document, read_document
-from tavernkit.studio._patches import Edit
 from tavernkit.studio._talk_models import Event, ModelChoice, ReportingTools, TalkModels
 from tavernkit.studio._turn import RISU_AI, Turn, group_members
 from tavernkit.studio._workspace import Changed, State

@@ -10,9 +10,9 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import is_mapping
 from tavernkit.cards._character import Participant
 from tavernkit.errors import ConfigError
+from tavernkit.prompt._block import Message
 from tavernkit.prompt._context import BuildState, Context
 from tavernkit.prompt._inputs import CommonInputs, Estimator
-from tavernkit.prompt._message import Message
 from tavernkit.stores._history import HistoryLike, to_message
 
 

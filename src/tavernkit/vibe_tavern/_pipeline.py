@@ -8,10 +8,10 @@ from typing import ClassVar, Self, Unpack
 
 from tavernkit.budget._inspector import MaxTokens
 from tavernkit.cards._character import Character, Participant
+from tavernkit.prompt._block import Message
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
 from tavernkit.prompt._context import BuildState, Context
 from tavernkit.prompt._inputs import Estimator
-from tavernkit.prompt._message import Message
 from tavernkit.prompt._pipeline import Pipeline
 from tavernkit.prompt._plan import Plan
 from tavernkit.prompt._source_mapping import TracedBuild

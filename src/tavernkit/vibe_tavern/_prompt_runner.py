@@ -14,7 +14,7 @@ from tavernkit.errors import ConfigError, log_warning
 from tavernkit.models import Accumulator, Model, Reply, ReplyPiece, Request
 from tavernkit.models._bodies import written_messages
 from tavernkit.models._readers import content_text, first_choice
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 from tavernkit.prompt._plan import Plan
 from tavernkit.stores._history import HistoryLike
 from tavernkit.stores._variables import VariablesStore

@@ -12,8 +12,7 @@ from tavernkit._values import JsonObject, is_mapping
 from tavernkit.budget._estimator import TokenEstimator
 from tavernkit.cards._character import Character
 from tavernkit.errors import ConfigError
-from tavernkit.prompt._block import Block
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Block, Message
 from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.prompt._plan import Plan
 from tavernkit.vibe_tavern._context import DEFAULT, Template, VibeTavernState

@@ -11,7 +11,7 @@ from tavernkit._text.strict_json import byte_length
 from tavernkit._text.verbatim_masker import mask
 from tavernkit._values import JsonObject
 from tavernkit.errors import ConfigError
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 from tavernkit.vibe_tavern import _events as events
 from tavernkit.vibe_tavern._options import is_blank
 from tavernkit.vibe_tavern._output_tags import (

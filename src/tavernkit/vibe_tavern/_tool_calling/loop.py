@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from tavernkit._arguments import require
 from tavernkit.errors import ConfigError
 from tavernkit.models import Request
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 from tavernkit.prompt._plan import Plan
 from tavernkit.stores._history import HistoryLike
 from tavernkit.stores._variables import VariablesStore

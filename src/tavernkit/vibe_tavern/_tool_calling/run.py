@@ -10,7 +10,7 @@ from tavernkit._text.strict_json import byte_length
 from tavernkit._values import Json, JsonObject, thaw, thaw_object
 from tavernkit.models import HTTPError, Request
 from tavernkit.models._readers import CARRIED_KEYS
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 from tavernkit.prompt._plan import Plan
 from tavernkit.stores._variables import VariablesStore
 from tavernkit.vibe_tavern import _events as events

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from tavernkit._values import thaw
-from tavernkit.prompt._message import Message
+from tavernkit.prompt._block import Message
 from tavernkit.vibe_tavern._tool_calling.loop import ToolLoopRunner
 from tavernkit.vibe_tavern.errors import ToolLoopLimitError
 from tests.conformance.adapters.vibe_tavern import script
