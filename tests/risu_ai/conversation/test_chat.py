@@ -13,7 +13,7 @@ from tavernkit.cards import Character, User
 from tavernkit.errors import ConfigError
 from tavernkit.models._reply import Reply, ToolCall
 from tavernkit.models.errors import ConnectionFailedError
-from tavernkit.risu_ai import Chat, Preset, PromptTemplateError, RisuCharacter, Save, Settings
+from tavernkit.risu_ai import Chat, Preset, PromptTemplateError, RisuCharacter, Save, Settings, TriggerError
 from tests.risu_ai.conversation.host import Answer, ScriptedHost
 
 CHARACTER = {
@@ -90,6 +90,18 @@ async def test_swiping_goes_through_replies_and_asks_for_more() -> None:
     assert (await chat.swipe("left")) == Turn(kind="swipe")
     assert (await chat.swipe("right")).text == "two"
     assert len(host.plans) == 2
+
+
+async def test_a_message_that_an_input_trigger_loses_keeps_the_earlier_replies() -> None:
+    chat, _ = made("one", "two")
+    await chat.send("Hello.")
+    await chat.swipe("right")
+    broken = {"comment": "t", "type": "input", "conditions": [], "effect": [{"type": "triggerlua", "code": "x = = 1"}]}
+    chat.character = RisuCharacter.from_json(CHARACTER | {"triggerscript": [broken]})
+    with pytest.raises(TriggerError):
+        await chat.send("Lost.")
+    assert texts(chat) == ["Hello.", "two"]
+    assert (await chat.swipe("left")).text == "one"
 
 
 async def test_other_texts_are_returned_and_not_stored() -> None:

@@ -231,8 +231,7 @@ class Chat(ChatState):
 
     async def _typed(self, kind: TurnKind, text: str, files: Sequence[str] = (), *, speaker: str | None = None) -> Turn:
         text += "".join(f"{{{{inlayed::{file}}}}}" for file in files)
-        self.rerolls.tails = []  # the position stays until there is a reply, as in RisuAI
-        return await self._generate(kind, message=text, say_nothing=self._says_nothing(), speaker=speaker)
+        return await self._generate(kind, message=text, say_nothing=self._says_nothing(), speaker=speaker, typed=True)
 
     async def _lose_reply(self, text: str) -> Turn:
         """Store a text while a reply requested by a command is pending: RisuAI loses that reply."""
@@ -248,7 +247,13 @@ class Chat(ChatState):
         return await self._generate(kind)
 
     async def _generate(
-        self, kind: TurnKind, *, message: str = "", say_nothing: bool = False, speaker: str | None = None
+        self,
+        kind: TurnKind,
+        *,
+        message: str = "",
+        say_nothing: bool = False,
+        speaker: str | None = None,
+        typed: bool = False,
     ) -> Turn:
         asker = self._asker()
         context = self._context(
@@ -267,6 +272,8 @@ class Chat(ChatState):
             self._apply(send)
         failure = None
         if taken:
+            if typed:  # only now, as in RisuAI: earlier replies stay if an input trigger failed
+                self.rerolls.tails = []  # the position stays until there is a reply, as in RisuAI
             before = len(self.chat.messages)
             try:
                 failure = await self._drive(send, asker, send.generate())
