@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-browser test-postgres test-crashes test-image test-matrix load scale-out check check-page vendor-page format conformance bench bench-growth bench-batch bench-cache fuzz docs tables lock coverage mutation dist dist-extras clean
+.PHONY: help demo serve test test-browser test-postgres test-crashes test-image test-matrix load scale-out check check-page vendor-page format conformance bench bench-growth bench-batch bench-cache performance fuzz docs tables lock coverage mutation dist dist-extras clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ bench-growth: $(READY) ## Measure every operation at three sizes and print what 
 
 bench-batch: $(READY) ## Measure batches: a core, two cores, two nodes of a Ray cluster (if Ray is installed)
 	@$(BIN)/python -m benchmarks.batch
+
+performance: $(READY) ## Measure all of docs/performance.md and write its tables (half an hour; ARGS="--baseline DIR")
+	@$(BIN)/python -m benchmarks.performance_page $(ARGS)
 
 fuzz: $(READY) ## Run property tests and fuzzing (ROUNDS=100000 for longer)
 	TAVERNKIT_FUZZ_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q -n $(WORKERS) fuzz -o python_files='fuzz_*.py'

@@ -1,11 +1,12 @@
 """Source maps against builds: a turn with the map of all its messages should take at most twice a turn without.
 
-``python -m benchmarks.bench_source_map [scenario…]`` prints both and their ratio.
+``python -m benchmarks.bench_source_map [scenario…]`` prints both and their ratio; with ``--json``, one JSON object.
 """
 
 from __future__ import annotations
 
 import gc
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -221,13 +222,15 @@ def test_build_and_map(benchmark: Any, name: str) -> None:
 def main() -> None:
     """Print a table of all scenarios, or of those whose names have the words given."""
     get_tokenizer("cl100k_base")
-    words = sys.argv[1:]
+    words = [word for word in sys.argv[1:] if word != "--json"]
+    chosen = [name for name in SCENARIOS if not words or any(word in name for word in words)]
+    if "--json" in sys.argv:
+        print(json.dumps({name: measure(name) for name in chosen}))
+        return
     print(f"{'milliseconds':20}" + "".join(f"{what:>30}" for what in ("next", "first", "late")))
-    for name in SCENARIOS:
-        if not words or any(word in name for word in words):
-            found = measure(name)
-            shown = [f"{build:8.2f} {both:8.2f} = {both / build:5.2f} x" for build, both in found.values()]
-            print(f"{name:20}" + "".join(f"{each:>30}" for each in shown), flush=True)
+    for name in chosen:
+        shown = [f"{build:8.2f} {both:8.2f} = {both / build:5.2f} x" for build, both in measure(name).values()]
+        print(f"{name:20}" + "".join(f"{each:>30}" for each in shown), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,19 @@
 """What costs grow with: ``make bench-growth`` measures every operation at three sizes and prints a table.
 
+``python -m benchmarks.growth [--json] [WORDS]`` measures those whose names have all the words; a number chooses one.
 Processor time, the least of several runs; the exponent is that of the size between the last two: 0 is no growth, 1 is
 growth in proportion.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import dataclasses
 import json
 import math
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ import tavernkit as tk
 from benchmarks import bench_risu_build, bench_risu_lore, bench_st_build, bench_st_text, workloads
 from benchmarks.bench_st_macros import environment
 from benchmarks.bench_world_info import SETTINGS, estimate, workload
+from benchmarks.performance_page.formats import growth_row, table
 from tavernkit import risu_ai, silly_tavern
 from tavernkit.budget import get_tokenizer
 from tavernkit.risu_ai._cbs import CBSEngine
@@ -393,21 +395,38 @@ def measured(operation: Operation, size: int) -> float:
             work.close()
 
 
+def figures(operation: Operation) -> dict[str, Any]:
+    """Measure an operation at its sizes."""
+    return {
+        "name": operation.name,
+        "size_of": operation.size_of,
+        "sizes": operation.sizes,
+        "processor_ms": [1000 * measured(operation, size) for size in operation.sizes],
+    }
+
+
 def rows(operations: tuple[Operation, ...] = OPERATIONS) -> Iterator[str]:
     """Measure, and give the lines of a table."""
-    yield "| operation | grows with | sizes | ms | exponent |"
-    yield "|---|---|---:|---:|---:|"
+    *head, _ = table("operation | grows with | >sizes | >ms | >exponent", [[""] * 5]).splitlines()
+    yield from head
     for operation in operations:
-        times = [max(measured(operation, size), 1e-6) for size in operation.sizes]
-        exponent = math.log(times[2] / times[1]) / math.log(operation.sizes[2] / operation.sizes[1])
-        sizes = " · ".join(f"{size:,}" for size in operation.sizes)
-        shown = " · ".join(f"{1000 * each:.3g}" for each in times)
-        yield f"| {operation.name} | {operation.size_of} | {sizes} | {shown} | {max(exponent, 0):.1f} |"
+        yield f"| {' | '.join(growth_row(figures(operation)))} |"
 
 
 def main() -> None:
     """Print the table; words on the command line choose operations."""
-    chosen = tuple(each for each in OPERATIONS if all(word.lower() in each.name.lower() for word in sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("words", nargs="*", help="what the name must contain, or the number of an operation")
+    parser.add_argument("--json", action="store_true", help="print one JSON list instead of a table")
+    given = parser.parse_args()
+    chosen = tuple(
+        each
+        for place, each in enumerate(OPERATIONS)
+        if all(int(word) == place if word.isdigit() else word.lower() in each.name.lower() for word in given.words)
+    )
+    if given.json:
+        print(json.dumps([figures(operation) for operation in chosen]))
+        return
     for row in rows(chosen):
         print(row, flush=True)
 

@@ -1,11 +1,13 @@
 """``make load``: how much the service adds to a model's own time, at 1, 50 and 500 sessions.
 
 A model stub answers after a fixed time; what a turn takes longer than that is the service's. The processor time of the
-server's processes says more on a busy machine than the clock; beside it stands how long the disk takes to flush.
+server's processes says more on a busy machine than the clock; beside it stands how long the disk takes to flush. With
+``--http``, the model is a stub behind HTTP instead of one in the service's own process.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -17,7 +19,9 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
@@ -26,81 +30,161 @@ import uvloop
 LATENCY = 1.0
 SESSIONS = (1, 50, 500)
 SECONDS = {1: 8.0, 50: 12.0, 500: 20.0}
+QUICK_SECONDS = 3.0
 WARM_UP_TURNS = 1
 WORKERS = int(os.environ.get("TAVERNKIT_LOAD_WORKERS", "2"))
 TARGET_MS = 15.0
 MESSAGE = "Seven grey sails again, Aria. What does the storm glass say about Hern?"
+SERVE = ("-m", "tavernkit")
+STUB = """
+[upstreams.stub]
+dialect = "openai"
+base_url = "http://127.0.0.1:{port}/v1"
+api_key = "none"
+"""
+SCRIPTED = """
+[upstreams.scripted]
+dialect = "scripted"
+latency = {latency}
+"""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a number of sessions has measured; times in milliseconds, without the model's."""
+
+    sessions: int
+    turns_per_second: float
+    p50: float
+    p99: float
+    failed: int
+    processor_ms: float
+    """Of a turn, after the first two turns of each session."""
+    processor_ms_of_all: float
+    """Of a turn, with the first turns and with what workers load for them."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A service that is ready."""
+
+    port: int
+    pid: int
+    seconds: float
+    """How long it took until it was ready."""
+    processor_ms: float
+    """And how much processor time."""
+    folder: Path
 
 
 def main() -> int:
     """Run the load and print a table."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sessions", type=int, nargs="*", default=list(SESSIONS), help="how many talk at once")
+    parser.add_argument("--seconds", type=float, help="how long, instead of 8, 12 and 20 seconds")
+    parser.add_argument("--http", action="store_true", help="ask a model behind HTTP")
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    parser.add_argument("--model", type=int, metavar="PORT", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.model is not None:
+        asyncio.run(_serve_model(options.model))
+        return 0
+    database = os.environ.get("TAVERNKIT_TEST_POSTGRES")
+    with served(f"{database}/postgres" if database else None, http=options.http) as server:
+        flush = _flush_ms(server.folder)
+        print(f"a flush of the disk: {flush:.2f} ms; ready after {server.seconds:.1f} s", flush=True)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            name = "PostgreSQL" if database else "SQLite"
+            loads, failure = runner.run(_report(server, name, options.sessions, options.seconds))
+    if options.json:
+        print(json.dumps({"flush_ms": flush, "ready_s": server.seconds, "loads": [asdict(each) for each in loads]}))
+    return failure
+
+
+@contextmanager
+def served(database: str | None = None, *, http: bool = False, start: Sequence[str] = SERVE) -> Generator[Server]:
+    """Start the service and wait until it is ready.
+
+    Args:
+        database: The address of its database, instead of SQLite.
+        http: Use a model behind HTTP.
+        start: The arguments of Python that start the command line.
+    """
+    port, model_port = _free_port(), _free_port()
+    upstream = STUB.format(port=model_port) if http else SCRIPTED.format(latency=LATENCY)
     with tempfile.TemporaryDirectory() as folder:
-        config = f"""
-port = {port}
-data = "{folder}"
-workers = {WORKERS}
-log_level = "warning"
-[upstreams.scripted]
-dialect = "scripted"
-latency = {LATENCY}
-"""
+        config = f'port = {port}\ndata = "{folder}"\nworkers = {WORKERS}\nlog_level = "warning"\n{upstream}'
         path = Path(folder) / "load.toml"
         path.write_text(config, encoding="utf-8")
-        arguments = [sys.executable, "-m", "tavernkit", "serve", "--config", str(path)]
-        database = os.environ.get("TAVERNKIT_TEST_POSTGRES")
+        arguments = [sys.executable, *start, "serve", "--config", str(path)]
         if database:
-            arguments += ["--db", f"{database}/postgres"]
+            arguments += ["--db", database]
+        model = [sys.executable, str(Path(__file__)), "--model", str(model_port)]
+        stub = subprocess.Popen(model) if http else None
+        began = time.perf_counter()
         server = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
         try:
-            began = time.perf_counter()
             _wait(port, server)
-            started = time.perf_counter() - began
-            print(f"a flush of the disk: {_flush_ms(Path(folder)):.2f} ms; ready after {started:.1f} s", flush=True)
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                return runner.run(_report(port, "PostgreSQL" if database else "SQLite", server.pid))
+            seconds = time.perf_counter() - began
+            yield Server(port, server.pid, seconds, _processor_ms(server.pid), Path(folder))
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(60)
+            if stub is not None:
+                stub.kill()
+                stub.wait(60)
 
 
-async def _report(port: int, database: str, pid: int) -> int:
+async def _report(
+    server: Server, database: str, wanted: Sequence[int], seconds: float | None
+) -> tuple[list[Load], int]:
     print(f"{database}, {WORKERS} workers, a model that answers after {LATENCY:.1f} s; times of the service in ms")
     print("processor time of a turn: after the first two turns of each session (cpu), and of all turns (all)")
     print(f"{'sessions':>9} {'turns/s':>9} {'p50':>8} {'p99':>8} {'failed':>7} {'cpu':>7} {'all':>7}")
-    median = 0.0
-    for sessions in SESSIONS:
-        before = _processor_ms(pid)
-        added, failed, elapsed, turns, cost = await _load(port, sessions, pid)
-        overall = (_processor_ms(pid) - before) / max(turns, 1)
-        rate = len(added) / elapsed
-        times = f"{_percentile(added, 50):>8.1f} {_percentile(added, 99):>8.1f}"
-        shown = f"{rate:>9.1f} {times} {failed:>7} {cost:>7.2f} {overall:>7.2f}"
-        print(f"{sessions:>9} {shown}", flush=True)
-        if sessions == 50:
-            median = _percentile(added, 50)
-    builds = _builds(port)
+    found: list[Load] = []
+    for sessions in wanted:
+        load = await measure(server, sessions, seconds)
+        found.append(load)
+        times = f"{load.p50:>8.1f} {load.p99:>8.1f}"
+        shown = f"{load.turns_per_second:>9.1f} {times} {load.failed:>7}"
+        print(f"{sessions:>9} {shown} {load.processor_ms:>7.2f} {load.processor_ms_of_all:>7.2f}", flush=True)
+    builds = _builds(server.port)
     print(f"one prompt's build: {builds:.1f} ms on average, {1000 / builds if builds else 0:.0f} builds/s a core")
-    verdict = "within" if median < TARGET_MS else "over"
-    print(f"at 50 sessions a turn costs {median:.1f} ms (p50), {verdict} the {TARGET_MS:.0f} ms allowed")
-    return 0 if median < TARGET_MS else 1
+    median = next((load.p50 for load in found if load.sessions == 50), 0.0)
+    if median:
+        verdict = "within" if median < TARGET_MS else "over"
+        print(f"at 50 sessions a turn costs {median:.1f} ms (p50), {verdict} the {TARGET_MS:.0f} ms allowed")
+    return found, 0 if median < TARGET_MS else 1
 
 
-async def _load(port: int, sessions: int, pid: int) -> tuple[list[float], int, float, int, float]:
+async def measure(server: Server, sessions: int, seconds: float | None = None) -> Load:
+    """Let sessions talk to a service.
+
+    Args:
+        server: The service.
+        sessions: How many.
+        seconds: How long to measure, after a warm-up.
+    """
+    before = _processor_ms(server.pid)
+    seconds = seconds or SECONDS.get(sessions, 20.0)
+    added, failed, elapsed, turns, cost = await _load(server.port, sessions, server.pid, seconds)
+    overall = (_processor_ms(server.pid) - before) / max(turns, 1)
+    return Load(sessions, len(added) / elapsed, _percentile(added, 50), _percentile(added, 99), failed, cost, overall)
+
+
+async def _load(port: int, sessions: int, pid: int, seconds: float) -> tuple[list[float], int, float, int, float]:
     added: list[float] = []
     failed = turns = 0
     started = time.perf_counter()
     measured_from = started + LATENCY * (WARM_UP_TURNS + 1)
-    until = measured_from + SECONDS[sessions]
+    until = measured_from + seconds
 
     async def talk(number: int) -> None:
         nonlocal failed, turns
         await asyncio.sleep(number / sessions * LATENCY)
         transport, client = await asyncio.get_running_loop().create_connection(_Client, "127.0.0.1", port)
         body = {"model": "aria@preset", "messages": [{"role": "user", "content": MESSAGE}]}
-        session = {"session": f"load-{os.getpid()}-{sessions}-{number}"}
-        request = _request(json.dumps({**body, "tavernkit": session}))
+        request = _request(json.dumps(body), f"load-{os.getpid()}-{sessions}-{number}")
         while (began := time.perf_counter()) < until:
             status = await client.ask(request)
             ended = time.perf_counter()
@@ -150,9 +234,35 @@ def _flush_ms(folder: Path) -> float:
     return _percentile(times, 50)
 
 
-def _request(body: str) -> bytes:
+def _request(body: str, session: str) -> bytes:
     head = "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    return f"{head}Content-Length: {len(body.encode())}\r\n\r\n{body}".encode()
+    return f"{head}X-Tavern-Session: {session}\r\nContent-Length: {len(body.encode())}\r\n\r\n{body}".encode()
+
+
+async def _serve_model(port: int) -> None:
+    """Answer every request as OpenAI does, after the model's time."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        message = {"role": "assistant", "content": "*nods slowly.* Go on, tell me what you saw."}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        body = json.dumps({"id": "1", "object": "chat.completion", "created": 0, "model": "stub", "choices": [choice]})
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        while head_received := await _head(reader):
+            length = re.search(rb"(?i)content-length: (\d+)", head_received)
+            await reader.readexactly(int(length[1]) if length else 0)
+            await asyncio.sleep(LATENCY)
+            writer.write((head + body).encode())
+        writer.close()
+
+    async with await asyncio.start_server(talk, "127.0.0.1", port) as server:
+        await server.serve_forever()
+
+
+async def _head(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return b""
 
 
 class _Client(asyncio.Protocol):
@@ -198,6 +308,11 @@ def _percentile(values: Sequence[float], percent: int) -> float:
     return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] if ordered else float("nan")
 
 
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
 def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and server.poll() is None:
@@ -205,7 +320,7 @@ def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5):
                 return
         except OSError:
-            time.sleep(0.1)
+            time.sleep(0.01)
     sys.exit("the server did not start")
 
 
