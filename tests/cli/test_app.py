@@ -167,3 +167,28 @@ def test_help_speaks_of_files_and_texts_and_keeps_the_lines_of_examples_only(tav
 )
 def test_json_carries_the_version_of_its_schema(tavernkit: Tavernkit, arguments: list[str]) -> None:
     assert json.loads(tavernkit(*arguments, "--json").out)["schema_version"] == 1
+
+
+def test_the_nearest_option_is_suggested(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("build", CARD, "--mesage", "Hi")
+    assert (outcome.code, outcome.err) == (
+        2,
+        "error: No such option: --mesage. Did you mean '--message'? (see tavernkit build --help)\n",
+    )
+
+
+@pytest.mark.parametrize("words", [["lint"], ["doctor"], ["test"], ["diff", CARD], ["diff", "--text"]])
+def test_a_missing_path_is_named_in_quotes(tavernkit: Tavernkit, words: list[str]) -> None:
+    outcome = tavernkit(*words, "nowhere at all")
+    assert (outcome.code, "there is no file or folder 'nowhere at all'" in outcome.err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["backup", "restore", "migrate"])
+def test_commands_of_the_database_have_examples(tavernkit: Tavernkit, command: str) -> None:
+    assert f"tavernkit server {command} " in tavernkit("server", command, "--help").out.partition("Examples")[2]
+
+
+@pytest.mark.parametrize("option", ["--message", "--generation-type"])
+def test_a_replay_has_no_options_for_a_turn(tavernkit: Tavernkit, option: str) -> None:
+    outcome = tavernkit("cache", CARD, "--chat", CHAT, option, "normal")
+    assert (outcome.code, "No such option" in outcome.err) == (2, True)

@@ -475,3 +475,28 @@ def test_an_interrupted_evaluation_goes_on(tavernkit: Tavernkit, tmp_path: Path)
     assert json.loads(new)["config"]["scenario"] == "happy_path"
     assert json.loads((tmp_path / "manifest.json").read_bytes())["counts"]["skipped"] == 1
     assert tavernkit("eval", "--model", "scripted", "--resume").code == 2
+
+
+def test_a_message_is_sent_under_either_name(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    saved = tmp_path / "aria.jsonl"
+    outcome = tavernkit(
+        "chat", CARD, "--model", "scripted", "--reply", "Aria.", "--save", str(saved),
+        "--message", "One?", "-m", "Two?",
+    )  # fmt: skip
+    assert (outcome.code, outcome.out) == (0, "Aria.\nAria.\n")
+    assert [each.mes for each in ChatFile.load(saved).messages if each.is_user] == ["One?", "Two?"]
+
+
+def test_a_chat_has_no_kind_of_generation(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("chat", CARD, "--model", "scripted", "--generation-type", "impersonate", "--say", "Hi")
+    assert (outcome.code, "No such option: --generation-type" in outcome.err) == (2, True)
+
+
+def test_the_nearest_provider_is_suggested(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("chat", CARD, "--model", "opnai:gpt-4o")
+    assert (outcome.code, outcome.err) == (2, "error: no provider 'opnai': did you mean 'openai:gpt-4o'?\n")
+
+
+def test_a_card_is_not_a_chat_to_continue(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("chat", CARD, "--chat", CARD, "--model", "scripted")
+    assert (outcome.code, "is a card, not a chat" in outcome.err) == (2, True)

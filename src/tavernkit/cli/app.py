@@ -223,10 +223,14 @@ def _explain_usage(error: Exception) -> int:
     from tavernkit.cli.terminal import complain
 
     if type(error).__name__ != "NoArgsIsHelpError":  # its help has been printed
-        message = str(getattr(error, "format_message")())  # noqa: B009  # see above
+        near = getattr(error, "possibilities", None)
+        if near:  # of a misspelled option; the nearest comes first
+            message = f"{error}. Did you mean {near[0]!r}?"
+        else:
+            message = str(getattr(error, "format_message")()).removeprefix("Invalid value: ").rstrip(".")  # noqa: B009  # see above
         context = getattr(error, "ctx", None)
         help_of = f" (see {context.command_path} --help)" if context is not None else ""
-        complain(message.removeprefix("Invalid value: ").rstrip(".") + help_of, kind="error")
+        complain(message + help_of, kind="error")
     return ExitCode.USAGE
 
 

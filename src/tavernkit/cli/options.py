@@ -66,17 +66,23 @@ def _join(value: str) -> str:
     return value.lower().replace("_", "").replace("-", "")
 
 
-def takes(group: type[Any]) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Add the fields of a dataclass to a command as options; it gets the object as its first argument."""
+def takes(group: type[Any], *, without: Sequence[str] = ()) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Add the fields of a dataclass to a command as options; it gets the object as its first argument.
+
+    Args:
+        group: The dataclass.
+        without: Fields that keep their default, as the command would ignore them.
+    """
 
     def decorate(command: Callable[..., T]) -> Callable[..., T]:
         hints = get_type_hints(group, include_extras=True)
-        names = [field.name for field in dataclasses.fields(group)]
+        fields = [field for field in dataclasses.fields(group) if field.name not in without]
+        names = [field.name for field in fields]
         shared = [
             inspect.Parameter(
                 field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name]
             )
-            for field in dataclasses.fields(group)
+            for field in fields
         ]
         signature = inspect.signature(command, eval_str=True)
         own = [
@@ -344,7 +350,7 @@ class ModelOptions:
             replies = self.reply or ['*She looks up.* "Go on. I am listening."']
             return ScriptedModel(*(streamed(*_pieces(reply)) for reply in replies), repeat_last=True)
         provider, name = split_name(self.model or "")
-        if self.base_url is None and not provider:
+        if self.base_url is None and not provider and ":" not in name:
             raise typer.BadParameter(
                 "name the model with --model provider:name, such as openai:gpt-4o, or its address with --base-url URL; "
                 "--model scripted needs neither"
@@ -352,7 +358,7 @@ class ModelOptions:
         require_models()
         from tavernkit.models import Endpoint, OpenAIModel, TextModel, model, with_retries
 
-        if not provider:
+        if not provider and self.base_url is not None:
             make = TextModel if text else OpenAIModel
             return with_retries(make(name or "default", Endpoint.from_env(base_url=self.base_url)))
         assert self.model is not None

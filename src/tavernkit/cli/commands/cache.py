@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OUTPUT = "What comes out"
 
 
-@takes(BuildOptions)
+@takes(BuildOptions, without=("message", "generation_type"))
 def cache(
     options: BuildOptions,
     profile: Annotated[

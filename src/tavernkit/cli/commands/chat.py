@@ -27,7 +27,7 @@ class ChatOptions(ModelOptions, BuildOptions):
     """The options of a chat: the inputs of prompts, and a model, which also decides how tokens are counted."""
 
 
-@takes(ChatOptions)
+@takes(ChatOptions, without=("message", "generation_type"))
 def chat(
     options: ChatOptions,
     save: Annotated[
@@ -40,7 +40,10 @@ def chat(
     say: Annotated[
         list[str] | None,
         typer.Option(
-            "--say", help="Send this message and exit, instead of reading from the terminal; may be repeated."
+            "--say",
+            "--message",
+            "-m",
+            help="Send this message and exit, instead of reading from the terminal; may be repeated.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --say: print the replies as JSON.")] = False,
@@ -131,6 +134,7 @@ def _folder_chat(options: ChatOptions, given: Materials, save: Path | None) -> t
 
 
 def _file_chat(options: ChatOptions, given: Materials, save: Path | None) -> tuple[Chat, ConversationStore, Prepared]:
+    from tavernkit.cli.input_files import refuse_mistaken
     from tavernkit.cli.inputs import prepare
     from tavernkit.conversation import FileStore, SavedChat
     from tavernkit.conversation._installations import begin_with
@@ -142,6 +146,7 @@ def _file_chat(options: ChatOptions, given: Materials, save: Path | None) -> tup
     named = options.chat is not None and options.from_risuai is None
     own = Path(options.chat) if named and options.chat is not None else None
     if save is None and own is not None and own.suffix.lower() != suffix:
+        refuse_mistaken(options)
         raise typer.BadParameter(f"{own} is not in the format of {options.chosen_platform.value}: name one with --save")
     if save is not None and save.exists():  # it continues there
         options = options if options.from_risuai is not None else dataclasses.replace(options, chat=None)

@@ -70,7 +70,7 @@ def diff(
     from tavernkit.cli.terminal import show_line, show_report
 
     if not old.exists():
-        raise typer.BadParameter(f"there is no {old}")
+        raise typer.BadParameter(f"there is no file or folder {str(old)!r}")
     if text:
         show_line(file_text(old))
         return
@@ -97,7 +97,7 @@ def _changes(old: Path, new: Path) -> list[tuple[str, list[Change]]]:
 
     for path in (old, new):
         if not path.exists():
-            raise typer.BadParameter(f"there is no {path}")
+            raise typer.BadParameter(f"there is no file or folder {str(path)!r}")
     if old.is_dir() != new.is_dir():
         raise typer.BadParameter("compare two files, or two folders")
     if not old.is_dir():

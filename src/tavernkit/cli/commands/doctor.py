@@ -32,7 +32,7 @@ def doctor(
     from tavernkit.cli.terminal import complain, show, show_report, table, track
 
     if not path.exists():
-        raise typer.BadParameter(f"there is no {path}")
+        raise typer.BadParameter(f"there is no file or folder {str(path)!r}")
     found = examine(path, follow=track)
     if as_json:
         show_report({"found": [each.to_dict() for each in found]})

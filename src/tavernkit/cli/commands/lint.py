@@ -139,7 +139,7 @@ def _files(paths: list[Path]) -> tuple[list[Path], int]:
             skipped += len(inside) - len(known)
             found += known
         elif not path.exists():
-            raise typer.BadParameter(f"there is no {path}")
+            raise typer.BadParameter(f"there is no file or folder {str(path)!r}")
         elif path.suffix.lower() == ".jsonl":
             raise typer.BadParameter(f"{path} is a chat, and there is nothing to check in one")
         else:

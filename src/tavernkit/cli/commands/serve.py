@@ -212,7 +212,12 @@ def backup(
     db: DatabaseUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write the whole database to a file, even while a server is running. The file contains hashes of keys."""
+    r"""Write the whole database to a file, even while a server is running. The file contains hashes of keys.
+
+    \b
+    tavernkit server backup tavern.zip
+    tavernkit server backup tavern.zip --db postgresql://tavern@db/tavern
+    """
     from tavernkit.cli.terminal import show_line
 
     with _extra():
@@ -227,7 +232,12 @@ def restore(
     db: DatabaseUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Fill an empty database from a backup. It may be of another kind (SQLite, PostgreSQL) than the original."""
+    r"""Fill an empty database from a backup. It may be of another kind (SQLite, PostgreSQL) than the original.
+
+    \b
+    tavernkit server restore tavern.zip --data new-folder
+    tavernkit server restore tavern.zip --db postgresql://tavern@db/tavern
+    """
     from tavernkit.cli.terminal import show_line
 
     with _extra():
@@ -237,7 +247,11 @@ def restore(
 
 @server.command()
 def migrate(data: DataFolder = None, db: DatabaseUrl = None, config: ConfigFile = None) -> None:
-    """Create or update the database's tables. Starting the server does this too."""
+    r"""Create or update the database's tables. Starting the server does this too.
+
+    \b
+    tavernkit server migrate --db postgresql://tavern@db/tavern
+    """
     from tavernkit.cli.terminal import show_line
 
     with _extra():

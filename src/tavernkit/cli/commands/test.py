@@ -106,7 +106,7 @@ def _files(paths: list[Path]) -> list[Path]:
         elif path.exists():
             found.append(path)
         else:
-            raise typer.BadParameter(f"there is no {path}")
+            raise typer.BadParameter(f"there is no file or folder {str(path)!r}")
     if not found:
         raise typer.BadParameter(f"there is no test file (*{SUFFIXES[0]}) in {', '.join(map(str, paths))}")
     return found
