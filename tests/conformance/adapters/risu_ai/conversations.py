@@ -186,7 +186,7 @@ class Conversation:
         return self.state(found)
 
     def failed(self, error: TavernKitError) -> dict[str, Any]:
-        cause = error.__cause__ if isinstance(error, PipelineError) else error
+        cause = error.__cause__ if isinstance(error, PipelineError) and error.__cause__ is not None else error
         if isinstance(cause, TriggerError):
             if cause.trigger_type not in ("start", "output"):
                 return {"exception": thrown(error)}
