@@ -128,9 +128,10 @@ async def test_a_chat_that_sillytavern_changed_is_not_overwritten(folder: Path) 
     path = folder / "chats" / "Lyra" / "first.jsonl"
     chat = Conversation.from_sillytavern(folder, "Lyra", "first", model=ScriptedModel("Aye."))
     path.write_text(path.read_text() + '\n{"name":"Mira","is_user":true,"mes":"From SillyTavern."}')
+    before = contents(folder)
     with pytest.raises(StoreConflictError):
-        await chat.send("Hello?")
-    assert "From SillyTavern." in path.read_text()
+        await chat.send("{{setglobalvar::gold::7}}Hello?")
+    assert contents(folder) == before
 
 
 async def test_a_group_of_a_folder(folder: Path) -> None:

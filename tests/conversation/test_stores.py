@@ -19,6 +19,7 @@ from tavernkit.conversation import (
     StoreConflictError,
     StoreError,
 )
+from tavernkit.conversation._atomic import replace_atomically, write_atomically
 
 SAVE_FOR_EVER = """
 import sys
@@ -99,6 +100,16 @@ def test_a_file_that_another_program_changed_is_not_overwritten(tmp_path: Path) 
     store.save(SavedChat(file=b"mine again"))
 
 
+def test_after_a_conflict_the_other_programs_state_is_kept_too(tmp_path: Path) -> None:
+    mine, theirs = FileStore(tmp_path / "a.jsonl"), FileStore(tmp_path / "a.jsonl")
+    mine.save(SavedChat(file=b"first", state={"global_variables": {"gold": 1}}))
+    theirs.load()
+    theirs.save(SavedChat(file=b"second", state={"global_variables": {"gold": 2}}))
+    with pytest.raises(StoreConflictError):
+        mine.save(SavedChat(file=b"third", state={"global_variables": {"gold": 3}}))
+    assert FileStore(tmp_path / "a.jsonl").load() == SavedChat(file=b"second", state={"global_variables": {"gold": 2}})
+
+
 def test_links_are_followed_and_modes_kept(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     real, link = tmp_path / "real" / "a.jsonl", tmp_path / "a.jsonl"
@@ -140,6 +151,34 @@ def test_a_full_disk_leaves_the_old_chat(tmp_path: Path, name: str) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
+def test_opening_a_chat_does_not_disturb_a_program_that_is_saving_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_atomically(path, b"old")
+
+    def write(part: Path) -> None:
+        part.write_bytes(b"new")
+        assert FileStore(path).load() == SavedChat(file=b"old")
+
+    replace_atomically(path, write)
+    assert path.read_bytes() == b"new"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs modes")
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_new_files_have_the_users_mode_and_are_private_until_they_are_complete(tmp_path: Path, mask: int) -> None:
+    path, seen = tmp_path / "a.jsonl", list[int]()
+
+    def write(part: Path) -> None:
+        seen.append(part.stat().st_mode & 0o777)
+
+    before = os.umask(mask)
+    try:
+        replace_atomically(path, write)
+    finally:
+        os.umask(before)
+    assert (seen, path.stat().st_mode & 0o777) == ([0o600], 0o666 & ~mask)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 def test_a_killed_program_leaves_a_whole_chat(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
@@ -152,6 +191,8 @@ def test_a_killed_program_leaves_a_whole_chat(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
+        for left in tmp_path.glob(".*"):
+            os.utime(left, (0, 0))  # as if it had been killed long ago
         saved = FileStore(path).load()
         assert saved is not None
         lines = saved.file.split(b"\n")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
-import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 PART = ".part"
 """The suffix of temporary files."""
+LEFT_BEHIND_SECONDS = 600
+"""Temporary files that were not written to for this long are left from a killed process."""
 
 
 def write_atomically(path: Path, *content: bytes) -> None:
@@ -40,14 +43,15 @@ def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """
     target = path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=PART, dir=target.parent)
-    os.close(handle)
-    part = Path(name)
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}{PART}")
+    part.touch(exist_ok=False)
     try:
+        mode = stat.S_IMODE((target if target.exists() else part).stat().st_mode)
+        part.chmod(0o600)
         write(part)
         with part.open("rb+") as stream:
             os.fsync(stream.fileno())
-        part.chmod(_mode(target))
+        part.chmod(mode)
         part.replace(target)
     except BaseException:
         with suppress(OSError):
@@ -57,20 +61,12 @@ def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def remove_parts(path: Path) -> None:
-    """Remove temporary files that a killed process left next to a file."""
+    """Remove temporary files that a killed process left next to a file; new ones may belong to a running process."""
     target = path.resolve()
     for left in target.parent.glob(f".{_literal(target.name)}.*{PART}"):
         with suppress(OSError):
-            left.unlink()
-
-
-def _mode(target: Path) -> int:
-    try:
-        return stat.S_IMODE(target.stat().st_mode)
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
+            if time.time() - left.stat().st_mtime > LEFT_BEHIND_SECONDS:
+                left.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -83,6 +83,7 @@ class SillyTavernStore:
 
     def save(self, chat: SavedChat) -> None:
         """Write the chat and changes of the other files."""
+        self._file.check()
         state = {key: value for key, value in chat.state.items() if key != UNDO}
         if state != self._written:
             variables = state.get("global_variables")

@@ -147,6 +147,7 @@ class FileStore:
 
     def save(self, chat: SavedChat) -> None:
         """Write the files; each is replaced as a whole."""
+        self._file.check()
         if chat.state != (self._state or {}):
             save_file(self.state, _written_state(chat.state))
             self._state = chat.state
@@ -187,14 +188,18 @@ class WatchedFile:
         except OSError as error:
             raise StoreError(f"{self.path} cannot be read: {error}") from error
 
-    def write(self, *content: bytes) -> None:
-        """Replace the file, with content that may be in parts."""
-        if not self._watched:
-            remove_parts(self.path)
-        elif _mark(self.path) != self._mark:
+    def check(self) -> None:
+        """Raise an error if another program has changed the file. Stores call this before they write other files."""
+        if self._watched and _mark(self.path) != self._mark:
             raise StoreConflictError(
                 f"{self.path} was changed by another program and is not overwritten: open the conversation again"
             )
+
+    def write(self, *content: bytes) -> None:
+        """Replace the file, with content that may be in parts."""
+        self.check()
+        if not self._watched:
+            remove_parts(self.path)
         save_file(self.path, *content)
         self._mark, self._watched = _mark(self.path), True
 
