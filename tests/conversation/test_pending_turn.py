@@ -205,6 +205,16 @@ async def test_closing_the_conversation_ends_the_turn() -> None:
         await pending.receive("Too late.")
 
 
+async def test_closing_the_conversation_while_a_reply_is_received_says_so() -> None:
+    chat = opened("silly_tavern")
+    pending = await chat.begin("Hi")
+    receiving = asyncio.create_task(pending.receive("Yes."))
+    await asyncio.sleep(0)
+    await chat.aclose()
+    with pytest.raises(ConfigError, match="closed"):
+        await receiving
+
+
 def test_the_same_without_an_event_loop() -> None:
     with opened("silly_tavern").blocking() as chat:
         with chat.begin("Hi") as pending:

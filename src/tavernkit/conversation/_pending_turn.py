@@ -81,8 +81,11 @@ class PendingTurn:
             await self.aclose()
             raise
         self.plan, self._answer = (None, None) if asked is None else asked
-        if asked is None:
-            self._task.result()
+        if asked is not None:
+            return
+        if self._task.cancelled():
+            raise ConfigError("the turn was closed before it was complete", code="TURN_ENDED")
+        self._task.result()
 
     async def receive(self, reply: Reply | str) -> None:
         """Take the reply to ``plan``: clean it up, run scripts and triggers, store it, and save the chat.
@@ -91,7 +94,7 @@ class PendingTurn:
             reply: A ``Reply``, or the model's text.
 
         Raises:
-            ConfigError: The turn waits for no reply.
+            ConfigError: The turn waits for no reply, or was closed meanwhile.
             StoreError: The chat could not be saved.
         """
         require("reply", reply, Reply | str, "a Reply or the model's text")
