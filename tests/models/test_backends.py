@@ -357,6 +357,7 @@ async def test_coheres_errors() -> None:
         Wire(events=[*COHERE_EVENTS[:4], {"type": "message-end", "delta": {"error": "overloaded"}}]),
         Wire(events=COHERE_EVENTS[:4]),
         Wire({"message": {"role": "assistant"}}),
+        Wire({"message": {"role": "assistant", "content": None, "tool_calls": None}, "finish_reason": "COMPLETE"}),
         Wire({"message": "too many"}, status=429),
     )
     chat = tk.Request(messages=[{"role": "user", "content": "hi"}])
@@ -368,6 +369,8 @@ async def test_coheres_errors() -> None:
         with pytest.raises(ConnectionFailedError):
             await pieces_of(model, chat)
         with pytest.raises(ProviderError, match="no reply"):
+            await model.send(chat)
+        with pytest.raises(ProviderError, match="COMPLETE"):
             await model.send(chat)
         with pytest.raises(HTTPError, match="Cohere: too many"):
             await model.send(chat)

@@ -26,6 +26,10 @@ from tavernkit.models import (
     Usage,
     WireRequest,
 )
+from tavernkit.models._anthropic import AnthropicReader
+from tavernkit.models._cohere import CohereReader
+from tavernkit.models._google import GoogleReader
+from tavernkit.models._readers import LlamaCppReader, OpenAIReader, Reader
 from tavernkit.testing import Body, Disconnect, RawBytes, calls, serve, streamed, tool_call
 from tests.models.native_server import Wire, sent_json, serve_wire
 from tests.models.support import ask, pieces_of
@@ -80,6 +84,13 @@ EMPTY: list[Any] = [
     {"error": {"message": "No endpoints found", "code": 404}},
     {"object": "error", "message": "overloaded"},
     {"detail": "not here"},
+    {"detail": [{"loc": ["body", "model"], "msg": "Field required"}]},
+    {"success": False, "errors": [{"code": 5007, "message": "No such model"}], "result": {}},
+    {
+        "choices": [
+            {"message": {"content": "Half"}, "finish_reason": "error", "error": {"code": 502, "message": "gone"}}
+        ]
+    },
 ]
 
 
@@ -131,6 +142,59 @@ async def test_no_reply_of_anthropic_is_an_error(body: Any) -> None:
     async with serve_wire(Wire(body)) as server, AnthropicModel("m", _at(server.url)) as model:
         with pytest.raises(ProviderError):
             await model.send(ask())
+
+
+def _read_stream(reader: Reader, events: list[Any]) -> None:
+    for event in events:
+        reader.read(event)
+    reader.finish(streamed=True)
+
+
+READERS: list[Any] = [OpenAIReader, AnthropicReader, GoogleReader, CohereReader, LlamaCppReader]
+
+
+@pytest.mark.parametrize("make", READERS)
+@pytest.mark.parametrize(
+    "error", [{"type": "error", "message": "busy"}, {"detail": [{"msg": "busy"}]}, {"errors": [{"message": "busy"}]}]
+)
+def test_an_error_of_any_shape_that_ends_a_stream_is_reported(make: Any, error: Any) -> None:
+    with pytest.raises(ProviderError, match=r"^busy$"):
+        _read_stream(make(), [error])
+
+
+def test_an_error_of_one_choice_names_its_status() -> None:
+    choice = {"error": {"code": 429, "message": "slow down"}, "message": {"content": None}}
+    with pytest.raises(ProviderError, match="slow down") as caught:
+        OpenAIReader().read({"choices": [choice]})
+    assert caught.value.status == 429
+
+
+ARGUMENTS: list[tuple[Any, str]] = [
+    ('{"sides":', '{"sides":'),
+    ("no json", "no json"),
+    ({"sides": 6}, '{"sides":6}'),
+    ([6], "[6]"),
+    ({}, "{}"),
+    (None, "{}"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "kept"), ARGUMENTS)
+def test_every_reader_keeps_the_arguments_of_a_call(arguments: Any, kept: str) -> None:
+    call = {"id": "c1", "function": {"name": "roll", "arguments": arguments}}
+    used = {"type": "tool_use", "id": "c1", "name": "roll", "input": arguments}
+    called = {"functionCall": {"id": "c1", "name": "roll", "args": arguments}}
+    answers: list[tuple[Reader, Any]] = [
+        (OpenAIReader(), {"choices": [{"message": {"content": None, "tool_calls": [call]}}]}),
+        (CohereReader(), {"message": {"tool_calls": [call]}}),
+        (AnthropicReader(), {"content": [used]}),
+        (GoogleReader(), {"candidates": [{"content": {"parts": [called]}}]}),
+    ]
+    for reader, body in answers:
+        collected = Accumulator()
+        collected.add(reader.read(body))
+        reader.finish(streamed=False)
+        assert [each.arguments for each in collected.reply().tool_calls] == [kept], type(reader).__name__
 
 
 async def test_a_broken_stream_keeps_what_was_said() -> None:

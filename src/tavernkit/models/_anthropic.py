@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tavernkit._text import strict_json
 from tavernkit._values import (
     EMPTY_OBJECT,
     FrozenObject,
@@ -19,9 +18,17 @@ from tavernkit._values import (
 from tavernkit.dialects._shapes import ANTHROPIC_THINKING
 from tavernkit.models._endpoint import Endpoint
 from tavernkit.models._http import HttpModel
-from tavernkit.models._readers import ReaderState, number_of, provider_error, text_of
+from tavernkit.models._readers import (
+    ReaderState,
+    arguments_text,
+    number_of,
+    provider_error,
+    reports_error,
+    text_of,
+)
 from tavernkit.models._reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
 from tavernkit.models._request import Request
+from tavernkit.models._streams import EMPTY_ARGUMENTS
 
 API_VERSION: Final = "2023-06-01"
 _FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
@@ -79,7 +86,7 @@ class AnthropicReader(ReaderState):
         """Translate a body or an event of a stream."""
         self.last = event
         kind = event.get("type")
-        if kind == "error" or event.get("error"):
+        if kind == "error" or reports_error(event):
             raise provider_error(event)
         if kind == "message_stop":
             self.done = True
@@ -91,7 +98,9 @@ class AnthropicReader(ReaderState):
             return self._block_start(event)
         if kind == "content_block_stop":
             number = number_of(event.get("index"))
-            return ReplyPiece(tool_calls=self._arguments(number, "{}") if number in self._without_arguments else ())
+            return ReplyPiece(
+                tool_calls=self._arguments(number, EMPTY_ARGUMENTS) if number in self._without_arguments else ()
+            )
         if kind == "content_block_delta":
             return self._block_delta(event)
         return self._whole(event) if "content" in event else ReplyPiece()
@@ -133,7 +142,7 @@ class AnthropicReader(ReaderState):
                     index=place,
                     id=text_of(block.get("id")) or None,
                     name=text_of(block.get("name")),
-                    arguments=strict_json.compact(given) if given else "",
+                    arguments=arguments_text(given),
                 ),
             )
         )
@@ -201,12 +210,11 @@ def _usage(counts: Json) -> Usage | None:
 
 
 def _call(place: int, block: JsonObject) -> ToolCallPiece:
-    arguments = block.get("input")
     return ToolCallPiece(
         index=place,
         id=text_of(block.get("id")) or None,
         name=text_of(block.get("name")),
-        arguments=strict_json.compact({} if arguments is None else arguments),
+        arguments=arguments_text(block.get("input")) or EMPTY_ARGUMENTS,
     )
 
 

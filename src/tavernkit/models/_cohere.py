@@ -8,7 +8,15 @@ from typing import Final
 from tavernkit._values import Json, JsonObject, freeze_object, is_list, is_object
 from tavernkit.models._endpoint import Endpoint
 from tavernkit.models._openai import OpenAIModel
-from tavernkit.models._readers import Reader, ReaderState, number_of, provider_error, reports_error, text_of
+from tavernkit.models._readers import (
+    Reader,
+    ReaderState,
+    arguments_text,
+    number_of,
+    provider_error,
+    reports_error,
+    text_of,
+)
 from tavernkit.models._reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
 from tavernkit.models._request import Request
 
@@ -67,8 +75,8 @@ class CohereReader(ReaderState):
 
     def _whole(self, body: JsonObject) -> ReplyPiece:
         message = _object(body.get("message"))
-        self.said = "content" in message or "tool_calls" in message
         ended, said = self._end(body), _piece(message, 0)
+        self.said = said.spoken or message.get("content") is not None
         return ReplyPiece(
             text=said.text,
             reasoning=said.reasoning,
@@ -112,7 +120,7 @@ def _call(index: int, call: JsonObject) -> ToolCallPiece:
         index=index,
         id=text_of(call.get("id")) or None,
         name=text_of(function.get("name")) or None,
-        arguments=text_of(function.get("arguments")),
+        arguments=arguments_text(function.get("arguments")),
     )
 
 

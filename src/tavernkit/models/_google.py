@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tavernkit._text import strict_json
 from tavernkit._values import JsonObject, freeze_object, is_list, is_object
 from tavernkit.models._endpoint import Endpoint
 from tavernkit.models._http import HttpModel
-from tavernkit.models._readers import ReaderState, number_of, provider_error, text_of
+from tavernkit.models._readers import (
+    ReaderState,
+    arguments_text,
+    number_of,
+    provider_error,
+    reports_error,
+    text_of,
+)
 from tavernkit.models._reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
 from tavernkit.models._request import Request
+from tavernkit.models._streams import EMPTY_ARGUMENTS
 
 API_VERSION: Final = "v1beta"
 _BLOCKED: Final = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE")
@@ -66,7 +73,7 @@ class GoogleReader(ReaderState):
     def read(self, event: JsonObject) -> ReplyPiece:
         """Translate a body or an event of a stream."""
         self.last = event
-        if event.get("error"):
+        if reports_error(event):
             raise provider_error(event)
         parts = _parts(event)
         calls = [part for part in parts or () if is_object(part.get("functionCall"))]
@@ -115,12 +122,12 @@ def _texts(parts: list[JsonObject], *, thought: bool) -> str:
 def _call(place: int, part: JsonObject) -> ToolCallPiece:
     called = part["functionCall"]
     assert is_object(called)
-    arguments, signature = called.get("args"), part.get("thoughtSignature")
+    signature = part.get("thoughtSignature")
     return ToolCallPiece(
         index=place,
         id=text_of(called.get("id")) or f"call_{place + 1}",
         name=text_of(called.get("name")),
-        arguments=strict_json.compact({} if arguments is None else arguments),
+        arguments=arguments_text(called.get("args")) or EMPTY_ARGUMENTS,
         extra=freeze_object({"signature": signature}) if signature else None,
     )
 

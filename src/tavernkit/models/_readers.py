@@ -52,6 +52,9 @@ class ReaderState:
     def finish(self, *, streamed: bool) -> None:
         """Raise if the reply is cut off or empty."""
         if streamed and not (self.ended or self.done):
+            # Some errors are not marked as such, but one that ends a stream has a message.
+            if error_text(self.last):
+                raise provider_error(self.last)
             raise ConnectionFailedError("the stream ended before the reply did", answering=True)
         if not self.said:
             raise ProviderError(_emptiness(self.reason, self.last), body=self.last)
@@ -61,8 +64,9 @@ def reports_error(event: JsonObject) -> bool:
     """Return True if a body or an event is an error, whatever the HTTP status was."""
     if event.get("error") or event.get("object") == "error":
         return True
-    # FastAPI's errors are a detail, NovelAI's a status code and a message.
-    return "choices" not in event and bool(event.get("detail") or ("statusCode" in event and event.get("message")))
+    # FastAPI's errors are a detail, Cloudflare's a list, NovelAI's a status code and a message.
+    listed = event.get("detail") or event.get("errors")
+    return "choices" not in event and bool(listed or ("statusCode" in event and event.get("message")))
 
 
 def provider_error(body: JsonObject) -> ProviderError:
@@ -85,6 +89,13 @@ def text_of(value: Json) -> str:
 def number_of(value: Json) -> int:
     """Return a whole number, or zero for anything else."""
     return value if isinstance(value, int) else 0
+
+
+def arguments_text(arguments: Json) -> str:
+    """Return the arguments of a tool call as JSON, as the model wrote them; empty if there are none."""
+    if isinstance(arguments, str):
+        return arguments
+    return strict_json.compact(arguments) if arguments else ""
 
 
 CARRIED_KEYS: Final = ("signature", "thinking", "reasoning_details")
@@ -113,6 +124,8 @@ class OpenAIReader(ReaderState):
         if reports_error(event):
             raise provider_error(event)
         choice = first_choice(event)
+        if choice.get("error"):  # OpenRouter reports errors of the provider behind it with the choice
+            raise provider_error(choice)
         delta = _delta(choice)
         reason = choice.get("finish_reason")
         piece = ReplyPiece(
@@ -186,13 +199,13 @@ def _call_pieces(calls: Json) -> tuple[ToolCallPiece, ...]:
 def _call_piece(at: int, call: JsonObject) -> ToolCallPiece:
     function = call.get("function")
     function = function if is_object(function) else {}
-    index, arguments = call.get("index"), function.get("arguments")
+    index = call.get("index")
     extra = {key: value for key, value in call.items() if key not in _CALL_KEYS}
     return ToolCallPiece(
         index=index if isinstance(index, int) else at,
         id=text_of(call.get("id")) or None,
         name=text_of(function.get("name")) or None,
-        arguments=arguments if isinstance(arguments, str) else strict_json.compact(arguments) if arguments else "",
+        arguments=arguments_text(function.get("arguments")),
         extra=freeze_object(extra) if extra else None,
     )
 

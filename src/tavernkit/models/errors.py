@@ -120,13 +120,21 @@ _STATUSES = {
 
 
 def error_text(body: Json) -> str:
-    """Return what an error body says: ``error.message``, else ``error``, ``message``, ``detail`` or ``detail.msg``."""
+    """Return the message of an error body: its ``error``, ``message``, ``detail`` or ``errors``.
+
+    Each may be a text, an object with a ``message`` or ``msg``, or a list of these, whose first item counts.
+    """
     if is_list(body) and body:
         body = body[0]
     if not is_object(body):
         return ""
-    error = body.get("error")
-    inner = error.get("message") if is_object(error) else error
-    detail = body.get("detail")
-    message = detail.get("msg") if is_object(detail) else detail
-    return next((text for text in (inner, body.get("message"), message) if isinstance(text, str) and text), "")
+    fields = (body.get(key) for key in ("error", "message", "detail", "errors"))
+    return next((text for field in fields if (text := _message(field))), "")
+
+
+def _message(value: Json) -> str:
+    if is_list(value) and value:
+        value = value[0]
+    if is_object(value):
+        value = value.get("message") or value.get("msg")
+    return value if isinstance(value, str) else ""
