@@ -133,3 +133,29 @@ async def test_a_body_that_is_no_object_is_called_the_body(client: Client) -> No
     answer = await client.post("/api/groups", json="not an object")
     assert answer.status_code == 422
     assert answer.json()["error"]["message"].startswith("the body: ")
+
+
+TEXT = {"role": "user", "content": "secret"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("responses", {"input": [{"role": "secret", "content": "x"}]}, "messages.0.role"),
+        ("responses", {"input": [{"type": "reasoning"}]}, "messages"),
+        ("messages", {"max_tokens": 5, "messages": [TEXT], "n": "secret"}, "n"),
+        ("messages", {"max_tokens": 5, "messages": [TEXT] * 10_000, "system": "secret"}, "messages"),
+        ("completions", {"prompt": "x", "tools": "secret"}, "tools"),
+    ],
+)
+async def test_what_other_protocols_have_wrong_is_named_and_not_logged(
+    client: Client, caplog: pytest.LogCaptureFixture, path: str, body: dict[str, Any], param: str
+) -> None:
+    reply = await client.post(f"/v1/{path}", json={"model": "aria", **body})
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
+    assert "secret" not in caplog.text
+
+
+async def test_a_body_that_is_not_json_is_called_the_body(client: Client) -> None:
+    error = (await client.post("/api/groups", content=b"{", headers=JSON)).json()["error"]
+    assert (error["message"], error["param"]) == ("the body: JSON decode error", None)

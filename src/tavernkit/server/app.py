@@ -203,7 +203,7 @@ async def _service_error(request: Request, error: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part != "body")
+    where = ".".join(str(part) for part in first["loc"] if part != "body" and first["type"] != "json_invalid")
     said = f"{where}: {first['msg']}" if where else f"the body: {first['msg']}"
     status = 400 if request.url.path.startswith("/v1/") else 422
     refusal = ServiceError(status, said, code="invalid_request", param=where or None)

@@ -15,7 +15,7 @@ from tavernkit._text import strict_json
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
 from tavernkit.server.api.dependencies import SafeJSONResponse, TheCaller
-from tavernkit.server.api.openai import Asked, ask
+from tavernkit.server.api.openai import Asked, ask, translated_request
 from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOptions
 from tavernkit.server.api.replies import EventStream
 from tavernkit.server.errors import ServiceError
@@ -94,7 +94,7 @@ def _chat_request(body: MessagesRequest) -> ChatCompletionRequest:
         options["tool_choice"] = _tool_choice(body.tool_choice)
     if body.stop_sequences:
         options["stop"] = body.stop_sequences
-    return ChatCompletionRequest.model_validate(
+    return translated_request(
         {
             **options,
             "model": body.model,

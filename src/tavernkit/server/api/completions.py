@@ -16,7 +16,7 @@ from tavernkit._values import Json, JsonObject
 from tavernkit.models import ModelError, ReplyPiece
 from tavernkit.server.accounts import passed_use
 from tavernkit.server.api.dependencies import ChatClient, SafeJSONResponse, TheCaller, TheService
-from tavernkit.server.api.openai import Asked, all_or_none, ask
+from tavernkit.server.api.openai import Asked, all_or_none, ask, translated_request
 from tavernkit.server.api.openai_types import ChatCompletionRequest, StreamOptions, TavernKitOptions
 from tavernkit.server.api.replies import DONE, EventStream, summed_usage
 from tavernkit.server.errors import ServiceError, error_body
@@ -124,7 +124,7 @@ def _chat_request(service: Service, body: CompletionRequest) -> ChatCompletionRe
         chosen = chosen.model_copy(update={"dialect": "text"})
     if body.logprobs:
         options["logprobs"] = body.logprobs if chosen.dialect == "text" else True
-    return ChatCompletionRequest.model_validate(
+    return translated_request(
         {
             **options,
             "model": body.model,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Container, Generator, Sequence
+from collections.abc import AsyncGenerator, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from pydantic import ValidationError
 
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
@@ -101,6 +103,15 @@ class Asked:
             if error.code in NAMED_BY_MODEL and not preset_of_its_own:
                 raise not_found("model", self.body.model) from error
             raise
+
+
+def translated_request(fields: Mapping[str, object]) -> ChatCompletionRequest:
+    """Return a request of another protocol as one of chat completions; the client is told what is wrong in it."""
+    try:
+        return ChatCompletionRequest.model_validate(fields)
+    except ValidationError as error:
+        # Not the cause: it quotes the request, and errors may be logged.
+        raise RequestValidationError(error.errors()) from None
 
 
 def ask(

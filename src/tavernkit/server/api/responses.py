@@ -17,7 +17,7 @@ from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
 from tavernkit.server.api.dependencies import ChatClient, SafeJSONResponse, TheCaller, TheService
 from tavernkit.server.api.library import PathId
-from tavernkit.server.api.openai import Asked, ask, parse_model
+from tavernkit.server.api.openai import Asked, ask, parse_model, translated_request
 from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOptions
 from tavernkit.server.api.replies import EventStream
 from tavernkit.server.errors import ServiceError, error_body, not_found
@@ -145,7 +145,7 @@ def _chat_request(body: ResponsesRequest) -> ChatCompletionRequest:
         options["response_format"] = {"type": "json_schema", "json_schema": schema}
     elif is_object(text_format) and text_format.get("type") == "json_object":
         options["response_format"] = {"type": "json_object"}
-    return ChatCompletionRequest.model_validate(
+    return translated_request(
         {**options, "model": body.model, "messages": messages, "stream": body.stream, "tavernkit": body.tavernkit}
     )
 
