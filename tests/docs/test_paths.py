@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutation.__main__ import SUBJECTS
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 FOLDERS = ("src", "tests", "fuzz", "benchmarks", "docs", "deploy", "examples", "tools", "requirements")
@@ -42,6 +44,12 @@ def test_every_package_has_a_place_in_the_architecture() -> None:
     names = set(IDENTIFIER.findall((DOCS / "architecture.md").read_text(encoding="utf-8")))
     packages = {path.stem for path in (ROOT / "src" / "tavernkit").glob("[a-z_]*") if path.suffix in ("", ".py")}
     assert packages - {"__pycache__", "__init__", "__main__"} <= names
+
+
+def test_what_mutation_runs_change_and_run_is_there() -> None:
+    for subject in SUBJECTS.values():
+        assert all((ROOT / "src" / "tavernkit" / f"{module}.py").is_file() for module in subject.modules)
+        assert all((ROOT / test.partition("::")[0]).exists() for test in subject.tests)
 
 
 def test_names_of_the_architecture_are_those_of_the_code() -> None:

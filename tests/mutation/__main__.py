@@ -62,7 +62,7 @@ class Subject:
 
 SUBJECTS = {
     "trimmer": Subject(
-        ("budget/trimmer",),
+        ("budget/_trimmer",),
         ("core/trimmer",),
         (
             "tests/budget/test_trimmer.py",
@@ -71,17 +71,17 @@ SUBJECTS = {
         ),
     ),
     "macros": Subject(
-        ("silly_tavern/macros/evaluator", "silly_tavern/macros/nodes", "silly_tavern/macros/run"),
+        ("silly_tavern/_macros/engine", "silly_tavern/_macros/nodes", "silly_tavern/_macros/run"),
         ("silly_tavern/macros_v2", "silly_tavern/macros_v1"),
         ("tests/silly_tavern/macros",),
     ),
     "world_info": Subject(
-        ("silly_tavern/world_info/scan", "silly_tavern/world_info/candidates"),
+        ("silly_tavern/_world_info/scan", "silly_tavern/_world_info/candidates"),
         ("silly_tavern/world_info", "silly_tavern/world_info_timed"),
         ("tests/silly_tavern/world_info",),
     ),
     "lorebook": Subject(
-        ("risu_ai/lorebook/engine", "risu_ai/lorebook/activation", "risu_ai/lorebook/keys", "risu_ai/lorebook/texts"),
+        ("risu_ai/_lorebook/engine", "risu_ai/_lorebook/activation", "risu_ai/_lorebook/keys"),
         ("risu_ai/lorebook",),
         ("tests/risu_ai/lorebook",),
     ),
