@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import re
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -208,7 +210,7 @@ async def test_several_choices_and_logprobs(start: StartApp) -> None:
 )
 @pytest.mark.parametrize("path", ["chat/completions", "completions"])
 async def test_when_one_of_several_choices_fails_the_others_are_stopped(
-    start: StartApp, path: str, stream: bool, script: tuple[Any, ...]
+    start: StartApp, caplog: pytest.LogCaptureFixture, path: str, stream: bool, script: tuple[Any, ...]
 ) -> None:
     body = {"model": "aria", "messages": HELLO, "prompt": "Hello", "n": 2, "stream": stream}
     async with start(ScriptedModel(*script), shutdown_seconds=0) as client:
@@ -217,6 +219,8 @@ async def test_when_one_of_several_choices_fails_the_others_are_stopped(
             while client.service.turns._running:  # noqa: ASYNC110  # nobody tells when a turn has ended
                 await asyncio.sleep(0)
     assert '"error"' in answer.text
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 async def test_embeddings_and_moderations_are_passed_on(start: StartApp) -> None:
@@ -254,3 +258,45 @@ def test_a_model_by_its_id(loopback: Loopback) -> None:
         assert client.models.retrieve("aria").id == "aria"
         with pytest.raises(NotFoundError):
             client.models.retrieve("nobody")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_repeated_request_gets_the_same_response(start: StartApp, stream: bool) -> None:
+    """With a key, and also where the first try fails: the id continues the response."""
+    model = ScriptedModel(failure(400), "One.", "Two.", "Three.")
+    async with start(model) as client:
+
+        async def create(text: str, key: str, **more: object) -> tuple[int, str]:
+            body = {"model": "aria", "input": text, "stream": stream, **more}
+            reply = await client.post("/v1/responses", json=body, headers={"Idempotency-Key": key})
+            ids = set(re.findall(r'"id":"(resp_[0-9a-f]+)"', reply.text))
+            assert len(ids) <= 1
+            return reply.status_code, *ids  # type: ignore[return-value]
+
+        assert (await create("Hello", "a"))[0] == 400
+        first, again = await create("Hello", "a"), await create("Hello", "a")
+        second = await create("More", "b", previous_response_id=first[1])
+        repeated = await create("More", "b", previous_response_id=first[1])
+        assert (first, second) == (again, repeated)
+        assert (await create("Even more", "c", previous_response_id=second[1]))[0] == 200
+        stored = [(await client.get(f"/v1/responses/{each}")).json() for _, each in (first, second)]
+        listed = (await client.get("/api/sessions")).json()["data"]
+    assert [each["output"][0]["content"][0]["text"] for each in stored] == ["One.", "Two."]
+    assert (len(model.requests), len(listed)) == (4, 1)
+
+
+async def test_a_repeated_message_has_the_same_id(start: StartApp) -> None:
+    body = {"model": "aria", "max_tokens": 9, "messages": HELLO}
+    async with start(ScriptedModel("One.")) as client:
+        replies = [await client.post("/v1/messages", json=body, headers={"Idempotency-Key": "k"}) for _ in range(2)]
+    assert len({reply.json()["id"] for reply in replies}) == 1
+
+
+async def test_an_empty_idempotency_key_is_none(start: StartApp) -> None:
+    async with start(ScriptedModel("One.", "Two.")) as client:
+        texts = []
+        for said in ("Hello", "More"):
+            body = {"model": "aria", "messages": [{"role": "user", "content": said}]}
+            reply = await client.post("/v1/chat/completions", json=body, headers={"Idempotency-Key": ""})
+            texts.append(reply.json()["choices"][0]["message"]["content"])
+    assert texts == ["One.", "Two."]

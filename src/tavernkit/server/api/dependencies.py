@@ -78,7 +78,7 @@ async def _caller(
     x_tavern_session: IdHeader = None,
     idempotency_key: IdHeader = None,
 ) -> Caller:
-    return Caller(request, service, client, x_tavern_session, idempotency_key)
+    return Caller(request, service, client, x_tavern_session or None, idempotency_key or None)
 
 
 TheCaller = Annotated[Caller, Depends(_caller)]

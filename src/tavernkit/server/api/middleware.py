@@ -229,7 +229,7 @@ class FastPath:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        session, key = headers.get("x-tavern-session"), headers.get("idempotency-key")
+        session, key = headers.get("x-tavern-session") or None, headers.get("idempotency-key") or None
         received = _Received(receive)
         body = None
         if _is_json(headers) and _is_short(session) and _is_short(key):

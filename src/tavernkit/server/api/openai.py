@@ -75,10 +75,14 @@ class Asked:
 
     request: Request
     body: ChatCompletionRequest
-    turn_id: str
     warnings: Sequence[str]
     listener: ReplyListener
     turn: asyncio.Task[TurnOutcome]
+
+    @property
+    def turn_id(self) -> str:
+        """Return the id of the turn, which is known when there is an answer."""
+        return self.listener.turn_id
 
     async def whole(self) -> TurnOutcome:
         """Wait for the answer."""
@@ -153,9 +157,7 @@ def ask(
     listener = ReplyListener(streaming=bool(body.stream))
     turn = service.turns.start(wanted, listener)
     warnings = _warnings(body, kept, known)
-    return Asked(
-        request=caller.request, body=body, turn_id=wanted.turn_id, warnings=warnings, listener=listener, turn=turn
-    )
+    return Asked(request=caller.request, body=body, warnings=warnings, listener=listener, turn=turn)
 
 
 @contextmanager

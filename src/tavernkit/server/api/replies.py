@@ -43,6 +43,7 @@ class ReplyListener:
     def __init__(self, *, streaming: bool) -> None:
         self.streaming = streaming
         self.gone = asyncio.Event()
+        self.turn_id = ""
         self._pieces: asyncio.Queue[ReplyPiece | SpeakerChange] = asyncio.Queue(MAX_STREAM_BACKLOG)
         self._news = asyncio.Event()
 

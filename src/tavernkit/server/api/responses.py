@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
@@ -15,16 +16,14 @@ from sqlalchemy import select
 
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.models import ReplyPiece
-from tavernkit.server.api.dependencies import ChatClient, SafeJSONResponse, TheCaller, TheService
+from tavernkit.server.api.dependencies import Caller, ChatClient, SafeJSONResponse, TheCaller, TheService
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.openai import Asked, ask, parse_model, translated_request
 from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOptions
 from tavernkit.server.api.replies import EventStream
 from tavernkit.server.errors import ServiceError, error_body, not_found
-from tavernkit.server.keys import Client
 from tavernkit.server.library.models import model_name
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
-from tavernkit.server.service import Service
 from tavernkit.server.sessions.changes import branch_chat
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.tables import Turn
@@ -61,11 +60,11 @@ async def create_response(body: ResponsesRequest, caller: TheCaller) -> Response
     """Talk to a character. A response starts a session, unless the client sends its own history or ``store: false``."""
     translated, chat_id = _chat_request(body), None
     if body.previous_response_id:
-        chat_id = await _chat_of(caller.service, caller.client, body)
+        chat_id = await _chat_of(caller, body)
     own_history = any(message.role == "assistant" for message in translated.messages)
     session = caller.session or body.tavernkit.session
     if session is None and chat_id is None and body.store is not False and not own_history:
-        session = f"response-{chats.new_id()}"
+        session = _new_session(caller.idempotency_key)
     asked = ask(caller, translated, session=session, chat_id=chat_id)
     writer = _Writer(body, asked)
     if body.stream:
@@ -93,13 +92,24 @@ async def get_response(response_id: PathId, service: TheService, client: ChatCli
     return SafeJSONResponse({**head, **_ending(response), "output": _output(response)})
 
 
-async def _chat_of(service: Service, client: Client, body: ResponsesRequest) -> str:
+def _new_session(idempotency_key: str | None) -> str:
+    """Return the id of a session for a response: a repeated request must find the same one."""
+    key = chats.new_id() if idempotency_key is None else hashlib.sha256(idempotency_key.encode()).hexdigest()[:32]
+    return f"response-{key}"
+
+
+async def _chat_of(caller: Caller, body: ResponsesRequest) -> str:
     """Return the session of the previous response; a session that has continued since is branched there."""
+    database, owner = caller.service.database, caller.client.owner
     response_id = body.previous_response_id or ""
     query = select(Turn.session_id, Turn.reply_id).where(
-        Turn.id == response_id.removeprefix(PREFIX), Turn.owner == client.owner
+        Turn.id == response_id.removeprefix(PREFIX), Turn.owner == owner
     )
-    async with service.database.read() as connection:
+    async with database.read() as connection:
+        if caller.idempotency_key is not None:
+            same = select(Turn.session_id).where(Turn.owner == owner, Turn.idempotency_key == caller.idempotency_key)
+            if (known := (await connection.execute(same)).scalar()) is not None:
+                return known  # of the first request, whose answer is the reason why the session has continued
         row = (await connection.execute(query)).one_or_none()
         chat_id, reply_id = row if row is not None else (None, None)
         if chat_id is None or reply_id is None:
@@ -117,7 +127,7 @@ async def _chat_of(service: Service, client: Client, body: ResponsesRequest) -> 
         raise ServiceError(409, message, code="session_mismatch", param="model")
     if lines and lines[-1].id == reply_id:
         return chat_id
-    made = await branch_chat(service.database, client, chat_id, reply_id, f"response-{chats.new_id()}")
+    made = await branch_chat(database, caller.client, chat_id, reply_id, _new_session(None))
     return made.id
 
 

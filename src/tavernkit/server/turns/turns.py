@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Protocol
 
 from tavernkit._values import JsonObject, is_object, thaw_object
 from tavernkit.cards import DEFAULT_LIMITS
@@ -49,6 +50,13 @@ TEXT = "text"
 """The dialect of text-completion upstreams."""
 
 
+class TurnListener(Listener, Protocol):
+    """A client that waits for a turn, and learns its id."""
+
+    turn_id: str
+    """The id, once the turn is open: a repeated request has that of the first one."""
+
+
 class Turns:
     """Runs turns. One turn per chat at a time, across all processes."""
 
@@ -81,12 +89,17 @@ class Turns:
         self._queues: dict[str, tuple[asyncio.Lock, int]] = {}
         self._running: dict[asyncio.Task[TurnOutcome], asyncio.Event] = {}
 
-    def start(self, request: TurnRequest, listener: Listener) -> asyncio.Task[TurnOutcome]:
+    def start(self, request: TurnRequest, listener: TurnListener) -> asyncio.Task[TurnOutcome]:
         """Start a turn; it finishes properly even if the client disconnects."""
         task = asyncio.create_task(self._run_timed(request, listener))
         self._running[task] = listener.gone
-        task.add_done_callback(lambda done: self._running.pop(done, None))
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[TurnOutcome]) -> None:
+        self._running.pop(task, None)
+        if not task.cancelled():
+            task.exception()  # else asyncio logs that nobody has seen it, such as of a client that has left
 
     async def build(self, request: TurnRequest) -> BuiltPrompt:
         """Build a prompt without asking a model; a stored chat does not change."""
@@ -135,7 +148,7 @@ class Turns:
         await self.summaries.stop()
         self._build_executor.close()
 
-    async def _run_timed(self, request: TurnRequest, listener: Listener) -> TurnOutcome:
+    async def _run_timed(self, request: TurnRequest, listener: TurnListener) -> TurnOutcome:
         started = time.perf_counter()
         status = "error"
         try:
@@ -146,13 +159,14 @@ class Turns:
         finally:
             self._metrics.turn(request.kind, status, time.perf_counter() - started)
 
-    async def _run(self, request: TurnRequest, listener: Listener) -> TurnOutcome:
+    async def _run(self, request: TurnRequest, listener: TurnListener) -> TurnOutcome:
         await self._upstream_keys.keep_fresh()
         key = request.chat_id or request.session or request.turn_id
         route = self._upstreams.route(request.upstream, request.dialect, f"{request.owner}\0{key}")
         queue = request.chat_id or (f"{request.owner}\0{request.session}" if request.session else None)
         async with self._turn_of(queue):
             opened = await self.log.open(request)
+            listener.turn_id = opened.turn_id
             if isinstance(opened, TurnOutcome):
                 return opened
             route = self._fitting(request, opened, route)
