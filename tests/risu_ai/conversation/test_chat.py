@@ -104,6 +104,20 @@ async def test_a_message_that_an_input_trigger_loses_keeps_the_earlier_replies()
     assert (await chat.swipe("left")).text == "one"
 
 
+async def test_a_command_that_fails_is_reported_and_what_came_before_it_stays() -> None:
+    chat, host = made()
+    with pytest.raises(TriggerError, match="there is no variable 'gone'"):
+        await chat.send("/send Hello. | /getvar key=gone | /send Lost.")
+    assert (texts(chat), host.plans) == (["Hello."], [])
+
+
+async def test_a_button_whose_script_cannot_be_loaded_is_reported() -> None:
+    lua = {"comment": "t", "type": "manual", "conditions": [], "effect": [{"type": "triggerlua", "code": "x = = 1"}]}
+    chat, _ = made(character=RisuCharacter.from_json(CHARACTER | {"triggerscript": [lua]}))
+    with pytest.raises(TriggerError):
+        await chat.click("ring")
+
+
 async def test_other_texts_are_returned_and_not_stored() -> None:
     chat, host = made("Hi.", "I go.", "Calm.")
     await chat.send("Hello.")

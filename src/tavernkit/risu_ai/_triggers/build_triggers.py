@@ -82,19 +82,23 @@ def edit_text(state: RisuState, text: str, mode: ScriptMode, index: int) -> str:
 
 
 def click_button(state: RisuState, name: str) -> None:
-    """Call the Lua handlers of a button and store their changes."""
+    """Call the Lua handlers of a button and store their changes; raises if a script could not be loaded."""
     result = state.trigger_engine.click(state.texts.context, name, **_options(state, strict=state.context.strict))
     if result.reloads.screen:
         state.runner.forget()
     _store(state, result.stored)
+    if result.error is not None:
+        raise result.error
 
 
 def run_command(state: RisuState, line: str) -> bool:
-    """Run a command line and store its changes; False if a command is unknown."""
+    """Run a command line and store its changes; False if a command is unknown. Raises if a command failed."""
     result = state.trigger_engine.command(state.texts.context, line, **_options(state, strict=state.context.strict))
     if result.reloads.screen:
         state.runner.forget()
     _store(state, result.stored)
+    if result.error is not None:
+        raise result.error
     return result.value is not False
 
 
