@@ -87,6 +87,12 @@ OPTIONS = {
             {"temperature": 0.5, "top_p": 0.9, "max_completion_tokens": 100, "seed": 1, "reasoning_effort": "low"},
             "frequency_penalty, stop",
         ),
+        ("gpt-5.5", {"max_completion_tokens": 100, "seed": 1, "reasoning_effort": "low"}, "stop, temperature, top_p"),
+        (
+            "gpt-6-astra",
+            {"max_completion_tokens": 100, "seed": 1, "frequency_penalty": 0.1, "reasoning_effort": "low"},
+            "temperature, top_p",
+        ),
     ],
 )
 def test_the_model_that_is_asked_decides_which_options_are_sent(
@@ -169,6 +175,37 @@ def test_anthropic_gets_its_own_names() -> None:
         "Anthropic does not take frequency_penalty, reasoning_effort, seed: left out of the request",
         "claude-sonnet-4-5 does not take top_p: left out of the request",
     ]
+
+
+@pytest.mark.parametrize(
+    ("model", "samplers"),
+    [
+        ("claude-3-7-sonnet-20250219", {"temperature", "top_p", "top_k"}),
+        ("claude-opus-4-20250514", {"temperature", "top_p", "top_k"}),
+        ("claude-opus-4-1-20250805", {"temperature", "top_k"}),
+        ("claude-opus-4-6", {"temperature", "top_k"}),
+        ("claude-sonnet-4-6", {"temperature", "top_k"}),
+        ("claude-opus-4-7", set[str]()),
+        ("claude-opus-4-8-20260401", set[str]()),
+        ("claude-sonnet-5", set[str]()),
+        ("claude-fable-5-1", set[str]()),
+    ],
+)
+def test_a_claude_model_gets_the_samplers_that_it_accepts(model: str, samplers: set[str]) -> None:
+    warnings: list[str] = []
+    options = {"temperature": 0.5, "top_p": 0.9, "top_k": 40}
+    body = ask(model=model, dialect="anthropic", options=options).body(warn=warnings.append)
+    assert body.keys() & options.keys() == samplers
+    assert len(warnings) == (len(samplers) < len(options))
+
+
+def test_of_two_samplers_that_exclude_each_other_the_one_with_an_effect_is_sent() -> None:
+    warnings: list[str] = []
+    options = {"temperature": 1, "top_p": 0.9}
+    body = ask(model="claude-sonnet-4-5", dialect="anthropic", options=options).body(warn=warnings.append)
+    assert body["top_p"] == 0.9
+    assert "temperature" not in body
+    assert warnings == []
 
 
 def test_google_gets_its_own_names() -> None:

@@ -34,7 +34,7 @@ class ModelRule:
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     refused: tuple[str, ...] = ()
     exclusive: tuple[tuple[str, ...], ...] = ()
-    """Options that exclude each other: only the first one is sent."""
+    """Options that exclude each other: only the first one with an effect is sent."""
     max_stop: int | None = None
 
     def applies_to(self, dialect: str, model: str) -> bool:
@@ -334,16 +334,29 @@ MODELS: Final[tuple[ModelRule, ...]] = (
     ),
     ModelRule(
         dialect="openai",
-        models=("gpt-5.[0-9]*",),
+        models=("gpt-5.[124]*",),
         renamed=_NEW_LIMIT,
         refused=("frequency_penalty", "presence_penalty", "logit_bias", "stop"),
     ),
+    ModelRule(dialect="openai", models=("gpt-5.[!124]*",), renamed=_NEW_LIMIT, refused=(*_SAMPLERS, "stop")),
     ModelRule(dialect="openai", models=("gpt-5-chat*",), renamed=_NEW_LIMIT),
+    ModelRule(
+        dialect="openai",
+        models=("gpt-6-astra*",),
+        renamed=_NEW_LIMIT,
+        refused=("temperature", "top_p", "logprobs", "top_logprobs"),
+    ),
     ModelRule(dialect="openai", models=("gpt-3*", "gpt-4*", "chatgpt-*", "gpt-5-chat*", "o1*"), max_stop=4),
     ModelRule(
         dialect="anthropic",
-        models=("claude-opus-4-[1-9]*", "claude-sonnet-4-5*", "claude-haiku-4-5*"),
+        # After the version comes nothing or a date; a date right after the 4 is the older model.
+        models=("claude-opus-4-[1-6]", "claude-opus-4-[1-6][!0-9]*", "claude-sonnet-4-[56]*", "claude-haiku-4-5*"),
         exclusive=(("temperature", "top_p"),),
+    ),
+    ModelRule(
+        dialect="anthropic",
+        models=("claude-opus-4-[78]*", "claude-opus-5*", "claude-sonnet-5*", "claude-fable*"),
+        refused=("temperature", "top_p", "top_k"),
     ),
 )
 """Rules about models; all that match apply."""
@@ -385,7 +398,8 @@ def accepted_options(
     renamed.update(fields.renamed if fields is not None else {})
     refused = {name for rule in rules for name in rule.refused}
     for group in (group for rule in rules for group in rule.exclusive):
-        refused.update([name for name in group if options.get(name) is not None][1:])
+        given = [name for name in group if options.get(name) is not None]
+        refused.update(sorted(given, key=lambda name: options[name] == _NEUTRAL.get(name))[1:])
     sent: JsonObject = {}
     unknown: list[str] = []
     unwanted: list[str] = []
