@@ -162,7 +162,7 @@ def _novelai(request: Request, _stream: bool, warn: Warn, fields: ServerFields |
 
 def _cohere(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
     """Cohere's chat API, version 2: OpenAI's messages, but other names for options."""
-    rest, _, _ = _without(request.options, "", "parallel_tool_calls", "stream_options")
+    rest = _without(request.options, "parallel_tool_calls", "stream_options")
     sent = accepted_options("cohere_v2", request.model, rest, request.stop, warn, fields)
     body: JsonObject = {"model": request.model, "messages": written_messages(_chat(request), "openai", warn)}
     body |= {**sent.options, "stream": stream}
@@ -191,7 +191,7 @@ def _sampling(request: Request, warn: Warn, fields: ServerFields | None, *left_o
     """The options of a text completion; those for tools are left out."""
     if request.tools or request.response_format is not None:
         warn("text completion does not take tools or a response_format: left out of the request")
-    rest, _, _ = _without(request.options, "", "parallel_tool_calls", *left_out)
+    rest = _without(request.options, "parallel_tool_calls", *left_out)
     return accepted_options(request.dialect, request.model, rest, request.stop, warn, fields)
 
 
@@ -213,7 +213,8 @@ def _with_stream(body: JsonObject, request: Request, stream: bool) -> JsonObject
 
 
 def _anthropic(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
-    rest, user, parallel = _without(request.options, "user", "parallel_tool_calls", "stream_options", "betas")
+    user, parallel = request.options.get("user"), request.options.get("parallel_tool_calls")
+    rest = _without(request.options, "user", "parallel_tool_calls", "stream_options", "betas")
     sent = accepted_options("anthropic", request.model, rest, request.stop, warn, fields)
     payload = convert(
         _chat(request),
@@ -242,7 +243,7 @@ def _anthropic(request: Request, stream: bool, warn: Warn, fields: ServerFields 
 
 
 def _google(request: Request, _stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
-    rest, _, _ = _without(request.options, "", "parallel_tool_calls", "stream_options")
+    rest = _without(request.options, "parallel_tool_calls", "stream_options")
     sent = accepted_options("google", request.model, rest, request.stop, warn, fields)
     body = convert(
         _chat(request),
@@ -290,11 +291,8 @@ def _warn_about_choice(request: Request, warn: Warn) -> None:
         warn("tool_choice was left out of the request: it has no tools")
 
 
-def _without(options: FrozenObject, first: str, second: str, *others: str) -> tuple[FrozenObject, Json, Json]:
-    """Remove some options; return the values of two of them."""
-    taken = {first, second, *others}
-    rest = {name: value for name, value in options.items() if name not in taken}
-    return rest, thaw(options.get(first)), thaw(options.get(second))
+def _without(options: FrozenObject, *names: str) -> FrozenObject:
+    return {name: value for name, value in options.items() if name not in names}
 
 
 _WRITERS: Final[Mapping[str, _Writer]] = {
