@@ -10,7 +10,7 @@ import pytest
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character, User
-from tavernkit.prompt import Block, HookRegistry, Pipeline, Plan, SourceMap
+from tavernkit.prompt import Block, HookRegistry, InjectionRegistry, Pipeline, Plan, SourceMap
 from tavernkit.stores import InMemoryVariablesStore
 from tests.source_map.recorded import problems
 
@@ -287,14 +287,69 @@ def test_new_lines_are_built_without_the_story_string_unless_they_read_what_it_s
     assert found.to_dict() == checked(text_builder(sequence, hooks).build(message=message, **given)).to_dict()
 
 
-def test_other_lore_is_built_without_the_chat(builds: list[Any]) -> None:
+@pytest.mark.parametrize("dialect", ["text", "openai"])
+def test_other_lore_is_built_without_the_chat(dialect: str, builds: list[Any]) -> None:
+    given: dict[str, Any] = {"history": LONG, "dialect": dialect}
     builder = text_builder()
-    checked(builder.build(message="Some rain.", history=LONG))
-    plan = builder.build(message="A storm.", history=LONG)
+    checked(builder.build(message="Some rain.", **given))
+    plan = builder.build(message="A storm.", **given)
     builds.clear()
     found = checked(plan)
-    assert [state.half for state in builds] == ["story"]
-    assert found.to_dict() == checked(text_builder().build(message="A storm.", history=LONG)).to_dict()
+    assert [(state.half, state.plan) for state in builds] == [("story", None)]
+    assert found.to_dict() == checked(text_builder().build(message="A storm.", **given)).to_dict()
+
+
+def _of_the_preset(content: str, **more: object) -> dict[str, Any]:
+    prompts = [
+        {"identifier": "main", "content": "Be brief."},
+        {"identifier": "own", "role": "system", "content": content, "system_prompt": False, **more},
+    ]
+    order = [{"identifier": each, "enabled": True} for each in ("main", "own", "chatHistory")]
+    return {
+        "preset": st.Preset.from_json(
+            {
+                "prompts": [*prompts, {"identifier": "chatHistory", "marker": True}],
+                "prompt_order": [{"character_id": 100001, "order": order}],
+            }
+        )
+    }
+
+
+def _registered(content: str, position: Any) -> dict[str, Any]:
+    registry = InjectionRegistry()
+    registry.register("mood", content, position)
+    return {"injections": registry}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "half"),
+    [
+        (_of_the_preset("A {{getvar::mood}} voice."), "story"),
+        (_of_the_preset("A {{getvar::mood}} voice.", injection_position=1, injection_depth=2), None),
+        (_registered("A {{getvar::mood}} voice.", "before_prompt"), "story"),
+        (_registered("A {{getvar::mood}} voice.", "in_prompt"), "story"),
+        (_registered("A {{getvar::mood}} voice.", "in_chat"), None),
+    ],
+)
+def test_prompts_around_the_chat_are_built_without_it(
+    inputs: dict[str, Any], half: str | None, builds: list[Any]
+) -> None:
+    def builder() -> st.Builder:
+        return st.Builder(character=Character(name="Aria"), user=User(name="Ann"), seed=1, **inputs)
+
+    def given(mood: str) -> dict[str, Any]:
+        variables = InMemoryVariablesStore()
+        variables.set("mood", mood, scope="local")
+        return {"history": LONG, "message": "And?", "variables": variables}
+
+    known = builder()
+    checked(known.build(**given("calm")))
+    plan = known.build(**given("wild"))
+    builds.clear()
+    found = checked(plan)
+    assert found.where("A wild voice.")
+    assert [state.half for state in builds] == [half]
+    assert found.to_dict() == checked(builder().build(**given("wild"))).to_dict()
 
 
 def test_words_that_a_macro_takes_from_an_old_line_lead_to_it() -> None:

@@ -86,7 +86,7 @@ class KnownText:
 @dataclass(frozen=True, slots=True)
 class _LastMap:
     inputs: TurnInputs
-    plan: Plan
+    plan: Plan | None
     texts: Mapping[tuple[object, str], KnownText]
     forms: Mapping[object, LineForm]
     slots: set[object]
@@ -153,8 +153,8 @@ class KnownTexts:
 
     def without_build(
         self, plan: Plan, blocks: Blocks, known: Mapping[int, KnownText]
-    ) -> tuple[Plan, Sequence[str], MakeReplay | None] | None:
-        """Return the traced plan of the last map, the texts of all blocks of this one, and the scripts of that map.
+    ) -> tuple[Plan | None, Sequence[str], MakeReplay | None] | None:
+        """Return the traced plan of the last map (if kept), the texts of all blocks of this one, and its scripts.
 
         None if some texts are unknown.
 
@@ -172,7 +172,7 @@ class KnownTexts:
     def keep(
         self,
         inputs: TurnInputs,
-        traced: Plan,
+        traced: Plan | None,
         contents: Sequence[str],
         blocks: Blocks,
         before: Mapping[int, KnownText],
@@ -184,7 +184,7 @@ class KnownTexts:
 
         Args:
             inputs: What its plan was built from.
-            traced: The build with traced texts.
+            traced: The build with traced texts, if maps of next turns ask for more than its texts.
             contents: The traced texts of all blocks of the plan.
             blocks: The blocks whose texts are wanted.
             before: Texts that were known before, by the ids of their blocks.

@@ -33,8 +33,8 @@ from tavernkit.prompt._traced_spans import OpenSpan, finished_spans, moved_spans
 if TYPE_CHECKING:
     from tavernkit.prompt._plan import Plan
 
-Place: TypeAlias = Callable[[Block], object]
-"""Returns the place of a block, comparable between two builds."""
+PlacedText: TypeAlias = tuple[object, str]
+"""A text of a build with traced texts, after its place: a line of the whole chat, or a slot."""
 
 Payload: TypeAlias = Callable[["Plan"], object]
 """Returns the JSON sent to a provider."""
@@ -42,7 +42,10 @@ Payload: TypeAlias = Callable[["Plan"], object]
 
 @dataclass(frozen=True, slots=True)
 class TracedBuild:
-    """A plan that was built again with traced texts."""
+    """The traced texts of a plan.
+
+    ``plan`` was built again with traced texts; with ``contents``, it may be the plan itself.
+    """
 
     plan: Plan
     text_of: Callable[[Block], str] | None = None
@@ -91,20 +94,19 @@ class _Text(NamedTuple):
 
 
 def with_traced_texts(
-    plan: Plan, traced: Plan, traced_place: Place, blocks: Blocks, known: Mapping[int, KnownText]
+    plan: Plan, traced: Iterable[PlacedText], blocks: Blocks, known: Mapping[int, KnownText]
 ) -> Sequence[str] | None:
-    """Return the texts of a plan's blocks, traced in a build of part of its chat; None if some are missing.
+    """Return the texts of a plan's blocks, traced in a build of part of its prompt; None if some are missing.
 
     Args:
         plan: The plan.
-        traced: A build of part of the chat, with traced texts.
-        traced_place: Returns the place of one of its blocks: a line of the whole chat, or a slot.
+        traced: The texts of that build.
         blocks: The blocks of the plan whose texts are wanted.
         known: Texts that are known already, by the ids of their blocks.
     """
     found: dict[tuple[object, str], list[str]] = {}
-    for block in traced.blocks:
-        found.setdefault((traced_place(block), plain(block.content)), []).append(block.content)
+    for place, text in traced:
+        found.setdefault((place, plain(text)), []).append(text)
     texts: list[str] = []
     used: dict[tuple[object, str], str] = {}
     for _, block, place in blocks:

@@ -137,8 +137,8 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
             texts_of_others = [text for block, text in blocks if id(block) not in texts.whole and not texts.has(block)]
             return has_words_of(texts_of_others, [message.data for message in chat.messages])
 
-        def unused(traced: Plan) -> Iterator[tuple[str, str]]:
-            if plan.lore_result is not None and traced.lore_result is not None:
+        def unused(traced: Plan | None) -> Iterator[tuple[str, str]]:
+            if plan.lore_result is not None and traced is not None and traced.lore_result is not None:
                 reasons = {row.id: row.reason for row in plan.lore_result.rows() if not row.active}
                 rows = traced.lore_result.rows()
                 yield from ((row.content, reasons[row.id]) for row in rows if row.id in reasons)
@@ -147,12 +147,11 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         known = known_texts.find(inputs, texts.others) if inputs is not None else {}
         found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
-            return TracedBuild(
-                found[0], texts.of_block, texts.whole, texts.source_of, partial(unused, found[0]), found[1]
-            )
+            return TracedBuild(plan, texts.of_block, texts.whole, texts.source_of, partial(unused, found[0]), found[1])
         kept = texts.kept(plan, known) if steady else range(len(chat.messages))
         traced = build(kept, texts.changed)
-        same = with_traced_texts(plan, traced, partial(place_of, messages=kept), texts.others, known)
+        placed = [(place_of(block, kept), block.content) for block in traced.blocks]
+        same = with_traced_texts(plan, placed, texts.others, known)
         fresh = [(index, block) for index, block, _ in texts.others if id(block) not in known]
         if (
             same is not None
@@ -161,7 +160,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         ):
             if inputs is not None:
                 known_texts.keep(inputs, traced, same, texts.others, known, texts.written.forms, given())
-            return TracedBuild(traced, texts.of_block, texts.whole, texts.source_of, partial(unused, traced), same)
+            return TracedBuild(plan, texts.of_block, texts.whole, texts.source_of, partial(unused, traced), same)
         every = range(len(chat.messages))
         if texts.forget_forms() or len(kept) < len(every):
             traced = build(every, texts.changed)

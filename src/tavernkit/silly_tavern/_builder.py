@@ -21,8 +21,8 @@ from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._group_activation import decide, with_speaker
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
-from tavernkit.silly_tavern._pipeline import CHAT_PIPELINE, TEXT_PIPELINE
-from tavernkit.silly_tavern._scripts.prompt_scripts import ChosenScripts, PromptScripts
+from tavernkit.silly_tavern._pipeline import CHAT_PIPELINE, CHAT_STORY, TEXT_PIPELINE, TEXT_STORY
+from tavernkit.silly_tavern._scripts.prompt_scripts import ChosenScripts
 from tavernkit.silly_tavern._services import Services
 from tavernkit.silly_tavern._state import Half, SillyTavernState
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
@@ -106,7 +106,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         be built again: if the texts of a shortened chat match the plan, they are used. If text of untraced lines
         appears elsewhere, the whole chat is traced. Hooks see all of it; ``built`` is the context as they left it.
         """
-        from tavernkit.silly_tavern._source_texts import EntryTexts, LineTexts, has_own_chat, place_of, turn_inputs
+        from tavernkit.silly_tavern._source_texts import EntryTexts, LineTexts, has_own_chat, placed_texts, turn_inputs
         from tavernkit.silly_tavern._sources import traced_context
 
         assert isinstance(plan, ChatPlan)
@@ -123,22 +123,22 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
             self._scripts_of_lines(built),
             same=known_texts.has(inputs),
         )
-        scripts: PromptScripts | None = None
         entries = EntryTexts(context, self.services)
         known_texts.lines = texts.known
 
         def run(
             kept: Sequence[int], wanted: Container[int], known: Container[object] = (), half: Half | None = None
-        ) -> Plan:
+        ) -> SillyTavernState:
             copies = self.services.traced
             traced = traced_context(context, lines, kept, wanted, numbers, variables.as_read(), copies, known)
             state = SillyTavernState(traced, self.services)
             state.read_entry, state.reports, state.half = entries, False, half
-            text = context.text_completion and not self._own_pipeline
-            (TEXT_PIPELINE if text else self.pipeline).run(state)
-            nonlocal scripts
-            scripts = state.scripts
-            return finished_plan(state)
+            if half == "story":
+                (TEXT_STORY if context.text_completion else CHAT_STORY).run(state)
+            else:
+                text = context.text_completion and not self._own_pipeline
+                (TEXT_PIPELINE if text else self.pipeline).run(state)
+            return state
 
         def unused() -> Iterator[tuple[str, str]]:
             if isinstance(plan.lore_result, WorldInfoResult):
@@ -153,13 +153,13 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         found = known_texts.without_build(plan, texts.others, known)
         if found is not None:
             texts.repeat_scripts(found[2])
-            return TracedBuild(found[0], texts.of_block, texts.whole, texts.source_of, unused, found[1])
+            return TracedBuild(plan, texts.of_block, texts.whole, texts.source_of, unused, found[1])
         kept = texts.kept(built, plan, known) if steady else range(len(lines))
         slots = texts.known_slots(known)
         fresh = [(index, block) for index, block, _ in texts.others if id(block) not in known]
         half = texts.half(built, known) if known and not self._own_pipeline else None
         traced = run(kept, texts.changed, slots, half)
-        same = with_traced_texts(plan, traced, partial(place_of, lines=kept), texts.others, known)
+        same = with_traced_texts(plan, placed_texts(traced, kept), texts.others, known)
         if half is not None and (
             same is None
             # The chat may depend on the story string, which is written before it.
@@ -167,23 +167,24 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         ):
             half = None
             traced = run(kept, texts.changed, slots)
-            same = with_traced_texts(plan, traced, partial(place_of, lines=kept), texts.others, known)
+            same = with_traced_texts(plan, placed_texts(traced, kept), texts.others, known)
         if (
             same is not None
             and not has_lost_lines((block, same[index]) for index, block in fresh)
             and texts.learn_forms(same)
         ):
-            replay = scripts.replay if scripts is not None else None
+            replay = traced.scripts.replay if traced.scripts is not None else None
             texts.repeat_scripts(replay)
             if inputs is not None:
-                known_texts.keep(inputs, traced, same, texts.steady, known, texts.written.forms, given(), replay)
-            return TracedBuild(traced, texts.of_block, texts.whole, texts.source_of, unused, same)
+                known_texts.keep(inputs, None, same, texts.steady, known, texts.written.forms, given(), replay)
+            return TracedBuild(plan, texts.of_block, texts.whole, texts.source_of, unused, same)
         every = range(len(lines))
         if texts.forget_forms() or slots or half is not None or len(kept) < len(lines):
             traced = run(every, texts.changed)
-        if has_lost_lines((block, block.content) for block in traced.blocks):
-            traced = run(every, every)
-        return TracedBuild(traced, texts.of_block, unused=unused)
+        whole = finished_plan(traced)
+        if has_lost_lines((block, block.content) for block in whole.blocks):
+            whole = finished_plan(run(every, every))
+        return TracedBuild(whole, texts.of_block, unused=unused)
 
     def _scripts_of_lines(self, context: SillyTavernContext) -> ChosenScripts | None:
         """Return the regex scripts whose results for lines may be used; vectors may have texts of these elsewhere."""

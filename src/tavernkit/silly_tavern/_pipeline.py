@@ -54,3 +54,9 @@ TEXT_PIPELINE: Pipeline[SillyTavernState] = Pipeline(
     TextTrimmingStep(),  # reports what was left out
 )
 """SillyTavern's text completion (``dialect="text"``)."""
+
+CHAT_STORY: Pipeline[SillyTavernState] = Pipeline(*list(CHAT_PIPELINE)[: CHAT_PIPELINE.names.index("injection")])
+"""Of chat completion, what writes the prompts around the chat: a source map may need no more."""
+
+TEXT_STORY: Pipeline[SillyTavernState] = Pipeline(*list(TEXT_PIPELINE)[: TEXT_PIPELINE.names.index("injection")])
+"""Of text completion, what writes the story string."""

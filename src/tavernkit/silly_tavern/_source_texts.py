@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from tavernkit._text.regex_scripts import Stretch
 from tavernkit._text.traced import Origin, collected, give, trace
@@ -14,6 +15,7 @@ from tavernkit.prompt._context import TAIL
 from tavernkit.prompt._known_texts import KnownTexts, MakeReplay, TurnInputs
 from tavernkit.prompt._line_forms import KnownLine, LineForm, LinePart, WrittenLines
 from tavernkit.prompt._plan import Plan
+from tavernkit.prompt._source_mapping import PlacedText
 from tavernkit.prompt._source_spans import TextSource
 from tavernkit.prompt._steady_texts import has_pure_macros_only
 from tavernkit.prompt._traced_inputs import escaped, traced_text
@@ -21,10 +23,17 @@ from tavernkit.prompt._traced_spans import origin_of
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat_completion.history_messages import PLAIN_EXTRA
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
+from tavernkit.silly_tavern._chat_completion.prompt_collection import (
+    CHAT_HISTORY,
+    DIALOGUE_EXAMPLES,
+    MAIN,
+    around_main,
+)
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._scripts.prompt_scripts import ChosenScripts
 from tavernkit.silly_tavern._services import Services, selected_books
-from tavernkit.silly_tavern._state import Half
+from tavernkit.silly_tavern._state import Half, SillyTavernState
+from tavernkit.silly_tavern._text_completion.plan import normalised, text_of
 from tavernkit.silly_tavern._world_info.book import WorldBook
 from tavernkit.silly_tavern._world_info.entry import Entry
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
@@ -189,15 +198,19 @@ class LineTexts:
         return [*sorted(index for index in self.changed if index < newest.start), *newest]
 
     def half(self, context: SillyTavernContext, known: Container[int]) -> Half | None:
-        """Return the half of a text prompt that has all texts that are not known; None if both halves do.
+        """Return the half of a prompt that has all texts that are not known; None if both halves do.
 
         Args:
             context: The inputs that hooks left.
             known: Ids of blocks whose texts are known.
         """
-        if not self._as_text or context.active_context_template.in_chat or context.volatile == TAIL:
+        if context.volatile == TAIL:
             return None
         places = [place for _, block, place in self.others if id(block) not in known]
+        if not self._as_text:
+            return "story" if _prompts_around_chat(context).issuperset(places) else None
+        if context.active_context_template.in_chat:
+            return None
         count = len(self.lines)
         numbers = [place for place in places if isinstance(place, int)]
         if len(numbers) == len(places):
@@ -299,6 +312,34 @@ class LineTexts:
             return traced_text(self._message, "message", "", "")
         line = self.lines[index]
         return traced_text(line.mes, "chat", self._chat, f"/{index}/mes", line.name)
+
+
+def _prompts_around_chat(context: SillyTavernContext) -> set[object]:
+    """Return the prompts of the list that are not in the chat."""
+    prompts = context.active_preset.effective_prompts
+    around: set[object] = {prompt.identifier for prompt in prompts if prompt.injection_position != 1}
+    return around - {CHAT_HISTORY, DIALOGUE_EXAMPLES}
+
+
+def placed_texts(state: SillyTavernState, lines: Sequence[int]) -> list[PlacedText]:
+    """Return the texts of a build, with their places in a build of the whole chat.
+
+    Args:
+        state: The state after the build.
+        lines: The lines of the chat that it had.
+    """
+    if state.half != "story":
+        assert state.plan is not None
+        return [(place_of(block, lines), block.content) for block in state.plan.blocks]
+    if state.context.text_completion:
+        collapses = state.context.settings.power_user.collapse_newlines
+        segments = normalised(state.draft.story, collapse_newlines=collapses)
+        runs = groupby(segments, lambda segment: id(segment.origin))
+        joined = [list(run) for _, run in runs]
+        return [(run[0].origin.slot, text_of(run)) for run in joined]
+    prompts = state.prompt_entries
+    around = [(MAIN, prompt.content) for prompt in around_main(prompts)]
+    return [*[(prompt.identifier, prompt.content) for prompt in prompts if not prompt.in_chat], *around]
 
 
 def tells_sequences_apart(context: SillyTavernContext) -> bool:

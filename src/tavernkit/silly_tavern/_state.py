@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 Half: TypeAlias = Literal["story", "chat"]
-"""A half of a text prompt: the story string, or the chat."""
+"""A half of a prompt: the story string (in chat completion, the prompts around the chat), or the chat."""
 
 
 @dataclass(slots=True)
@@ -174,7 +174,7 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         self.reports = True
         """False in a build for a source map, of which only the texts are wanted."""
         self.half: Half | None = None
-        """The only half of a text prompt that a source map asks for; None if it asks for both."""
+        """The only half of a prompt that a source map asks for; None if it asks for both."""
         self.macros: Substitution = self.new_macros()
         """Expands macros; steps change its environment as the build learns more."""
         self.scripts: PromptScripts | None = None

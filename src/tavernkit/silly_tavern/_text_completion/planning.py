@@ -51,7 +51,7 @@ def plan_text(state: SillyTavernState) -> None:
     """Apply the budget, finish the text and make the plan."""
     context, draft, counter = state.context, state.draft, state.text_counter
     limit = draft.limit if context.strategy in (REFERENCE, CACHE) else math.inf
-    assembled = assemble(_layout(state), 0 if state.half == "story" else limit, counter)
+    assembled = assemble(_layout(state), limit, counter)
     state.assembled_text = assembled
     if draft.rules is not None and draft.items is not None:
         # A copy, because reading the report later writes messages that were left out.
