@@ -111,6 +111,16 @@ async def test_a_command_that_fails_is_reported_and_what_came_before_it_stays() 
     assert (texts(chat), host.plans) == (["Hello."], [])
 
 
+@pytest.mark.parametrize("mode", ["input", "start", "output"])
+async def test_the_error_of_a_trigger_says_what_caused_it(mode: str) -> None:
+    effect = {"type": "setvar", "operator": "=", "var": "x"}  # without a value
+    broken = {"comment": "t", "type": mode, "conditions": [], "effect": [effect]}
+    chat, _ = made(character=RisuCharacter.from_json(CHARACTER | {"triggerscript": [broken]}))
+    with pytest.raises(TriggerError) as caught:
+        await chat.send("Hello.")
+    assert str(caught.value.__cause__) == "a text is missing"
+
+
 async def test_a_button_whose_script_cannot_be_loaded_is_reported() -> None:
     lua = {"comment": "t", "type": "manual", "conditions": [], "effect": [{"type": "triggerlua", "code": "x = = 1"}]}
     chat, _ = made(character=RisuCharacter.from_json(CHARACTER | {"triggerscript": [lua]}))

@@ -209,7 +209,7 @@ class Send(Operation):
         except PipelineError as error:
             cause = error.__cause__
             if isinstance(cause, TriggerError) and not context.strict:
-                raise cause from None
+                raise cause from cause.__cause__
             if not isinstance(cause, MemoryFailedError):
                 raise
             self.error = SendError(cause.code, str(cause), cause=cause)

@@ -190,7 +190,8 @@ class Conversation:
         if isinstance(cause, TriggerError):
             if cause.trigger_type not in ("start", "output"):
                 return {"exception": thrown(error)}
-            self.dialogs.alerts.append(["error", "<<LUA_ERROR>>"])
+            mask = "<<JS_TYPE_ERROR>>" if thrown(cause) == "TypeError" else "<<LUA_ERROR>>"
+            self.dialogs.alerts.append(["error", mask])
         elif isinstance(cause, PromptTemplateError):
             self.dialogs.alerts.append(["error", "<<JS_TYPE_ERROR>>"])
         elif isinstance(cause, MaxTokensExceededError):
