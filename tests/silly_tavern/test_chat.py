@@ -126,6 +126,28 @@ async def test_tools_are_run_until_the_limit() -> None:
     assert [each.name for each in host.calls] == ["weather"] * 3
 
 
+async def test_a_call_with_a_number_that_json_lacks_is_not_run() -> None:
+    call = ToolCall(id="1", name="weather", arguments='{"day": NaN}')
+    preset = st.Preset.default().replace(function_calling=True)
+    made, host = chat(Reply(tool_calls=(call,)), preset=preset, tools=[{"name": "weather"}])
+    await made.send("Weather?")
+    assert host.calls == []
+    line: Any = made.lines[-2]
+    (invocation,) = line["extra"]["tool_invocations"]
+    assert invocation["error"]
+    assert invocation["result"].startswith("SyntaxError: Unexpected token 'N'")
+
+
+async def test_arguments_of_a_call_are_shown_as_javascript_writes_them() -> None:
+    call = ToolCall(id="1", name="weather", arguments='{"b": 2.0, "10": 1e3, "9": []}')
+    preset = st.Preset.default().replace(function_calling=True)
+    made, _ = chat(Reply(tool_calls=(call,)), preset=preset, tools=[{"name": "weather"}])
+    await made.send("Weather?")
+    shown = '"parameters": {\n      "9": [],\n      "10": 1000,\n      "b": 2\n    }'
+    line: Any = made.lines[-2]
+    assert shown in line["mes"]
+
+
 async def test_a_program_may_run_tools_itself() -> None:
     call = ToolCall(id="1", name="weather", arguments="{}")
     preset = st.Preset.default().replace(function_calling=True)
@@ -203,9 +225,31 @@ def test_lines_keep_keys_that_nobody_knows() -> None:
         ('{"a":1 2}', "Expected ',' or '}' after property value in JSON at position 7 (line 1 column 8)"),
         ("[1 2]", "Expected ',' or ']' after array element in JSON at position 3 (line 1 column 4)"),
         ("{} x", "Unexpected non-whitespace character after JSON at position 3 (line 1 column 4)"),
-        ("nope", "Unexpected token 'n', \"nope\" is not valid JSON"),
+        ("nope", "Unexpected token 'o', \"nope\" is not valid JSON"),
         ("", "Unexpected end of JSON input"),
         ('"open', "Unterminated string in JSON at position 5 (line 1 column 6)"),
+        ("{", "Expected property name or '}' in JSON at position 1 (line 1 column 2)"),
+        ("[", "Unexpected end of JSON input"),
+        ('{"a"', "Expected ':' after property name in JSON at position 4 (line 1 column 5)"),
+        ('{"a":1,"b"', "Unexpected end of JSON input"),
+        ('{"a":1,"b" 2}', "Unexpected number in JSON at position 11 (line 1 column 12)"),
+        ('{"a":1,"b" "c"}', "Unexpected string in JSON at position 11 (line 1 column 12)"),
+        ('{"a":NaN}', 'Unexpected token \'N\', "{"a":NaN}" is not valid JSON'),
+        ("NaN", '"NaN" is not valid JSON'),
+        ("[-Infinity]", "No number after minus sign in JSON at position 2 (line 1 column 3)"),
+        ("[01]", "Unexpected number in JSON at position 2 (line 1 column 3)"),
+        ("[1.]", "Unterminated fractional number in JSON at position 3 (line 1 column 4)"),
+        ("[1e+]", "Exponent part is missing a number in JSON at position 4 (line 1 column 5)"),
+        ("[tru]", "Unexpected token ']', \"[tru]\" is not valid JSON"),
+        ('["a\nb"]', "Bad control character in string literal in JSON at position 3 (line 1 column 4)"),
+        ('["\\x"]', "Bad escaped character in JSON at position 3 (line 1 column 4)"),
+        ('["\\u12"]', "Bad Unicode escape in JSON at position 6 (line 1 column 7)"),
+        ('{"🐉":\n"é🐉', "Unterminated string in JSON at position 11 (line 2 column 5)"),
+        (
+            '{"long": "text", x, "more": 1}',
+            "Expected double-quoted property name in JSON at position 17 (line 1 column 18)",
+        ),
+        ('{"where": pier, "when": 1}', 'Unexpected token \'p\', ..."{"where": pier, "whe"... is not valid JSON'),
     ],
 )
 def test_arguments_that_are_not_json_get_the_browsers_message(text: str, message: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from tavernkit._text.js_values import trim
@@ -406,10 +405,9 @@ class Generation:
     async def _outcome(self, call: ToolCall, *, known: bool) -> tuple[str, bool]:
         if not known:
             return f'Error: No tool with the name "{call.name}" has been registered.', True
-        try:
-            json.loads(call.arguments or "{}")
-        except (ValueError, RecursionError):
-            return f"SyntaxError: {json_error(call.arguments)}", True
+        unreadable = json_error(call.arguments or "{}")
+        if unreadable:
+            return f"SyntaxError: {unreadable}", True
         outcome = await self._host.call_tool(call)
         self._state.look_at_lines()  # the tool may have changed any line
         return outcome.result, outcome.failed

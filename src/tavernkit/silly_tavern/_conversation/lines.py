@@ -5,10 +5,10 @@ A line is the JSON object of the file: unknown keys are kept.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-from tavernkit._text.js_values import trim
+from tavernkit._text import strict_json
+from tavernkit._text.js_values import json_stringify, trim
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.silly_tavern._chat.chat_message import NARRATOR
 
@@ -238,7 +238,7 @@ def tool_line(invocations: list[JsonObject], date: str, *, api: str, model: str)
         title = str(each["displayName"])
         counts[title] = counts.get(title, 0) + 1
     titles = ", ".join(name if count == 1 else f"{name} ({count})" for name, count in counts.items())
-    block = json.dumps(shown, indent=2, ensure_ascii=False)
+    block = json_stringify(shown, 2)
     return {
         "name": SYSTEM_NAME,
         "force_avatar": SYSTEM_AVATAR,
@@ -258,7 +258,7 @@ def _parsed(value: Json) -> Json:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return strict_json.loads(value)
     except (ValueError, RecursionError):
         return value
 
