@@ -104,6 +104,24 @@ async def test_a_repeated_request_is_answered_anew(start: StartApp, read: bool) 
         await ended(stream)
 
 
+async def test_a_process_that_was_only_slow_does_not_end_the_turn_of_another(start: StartApp) -> None:
+    async with start(dying(), shutdown_seconds=0) as slow, start(ScriptedModel("Whole.")) as client:
+        stream, finish = await die(slow, "Hi"), client.service.turns.log.finish
+
+        async def finish_late(*arguments: Any) -> None:
+            await ended(stream)
+            while slow.service.turns._running:  # noqa: ASYNC110  # nobody tells when a turn has ended
+                await asyncio.sleep(0)
+            await finish(*arguments)
+
+        client.service.turns.log.finish = finish_late  # type: ignore[method-assign]
+        again = await client.post(CHAT, json=body("Hi"), headers={"Idempotency-Key": "k"})
+        assert again.status_code == 200, again.text
+        assert (await texts(client))[-2:] == [("user", "Hi", "complete"), ("assistant", "Whole.", "complete")]
+        repeated = await client.post(CHAT, json=body("Hi"), headers={"Idempotency-Key": "k"})
+    assert repeated.json()["choices"][0]["message"]["content"] == "Whole."
+
+
 async def test_a_whole_reply_is_stored_once(start: StartApp) -> None:
     async with start(ScriptedModel("Once upon a time.")) as client:
         await client.post(CHAT, json=body("Hi", stream=True))

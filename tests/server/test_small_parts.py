@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import parse_item
 from tavernkit.server.logs import FIELDS, JsonFormatter, TextFormatter, request_id, session_id, set_up_logs
 from tavernkit.server.metrics import Metrics
-from tavernkit.server.storage import turns
+from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.items import all_items
 from tavernkit.server.upstreams.upstream import CircuitBreaker
@@ -219,8 +220,16 @@ async def test_a_lease_is_renewed_only_by_the_turn_that_holds_it(client: Client)
     assert (await client.post("/v1/chat/completions", json=said, headers=headers)).status_code == 200
     async with client.service.database.write() as connection:
         later = time.time() + 60
-        assert not await turns.renew(connection, "another turn", "s", later)
+        chat = await chats.find_chat(connection, "local", "s")
+        assert chat is not None
+        await chats.update_chat(connection, chat, turn_id="the turn")
+        held, lost = replace(chat, version=chat.version + 1), chat
+        assert not await turns.renew(connection, "another turn", held, later)
         assert not await turns.renew(connection, "another turn", None, later)
+        assert not await turns.renew(connection, "the turn", lost, later)
+        row = {"owner": "local", "session_id": chat.id, "idempotency_key": None, "fingerprint": "", "kind": "normal"}
+        await turns.begin_turn(connection, "the turn", lease_until=0.0, message_id=None, **row)
+        assert await turns.renew(connection, "the turn", held, later)
 
 
 async def test_the_first_key_is_needed_until_there_is_one(start: StartApp) -> None:

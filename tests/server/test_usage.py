@@ -55,6 +55,22 @@ def at(client: Client, seconds: float) -> None:
     client.service.accounts._clock = lambda: seconds
 
 
+async def test_a_reply_counts_although_its_session_is_removed_meanwhile(start: StartApp) -> None:
+    async with start(costly((60, 10)), **PRICED) as client:
+        key, finish = await new_key(client), client.service.turns.log.finish
+
+        async def removed_before(*arguments: Any) -> None:
+            (session,) = (await client.get("/api/sessions", headers=key)).json()["data"]
+            assert (await client.delete(f"/api/sessions/{session['id']}", headers=key)).status_code == 204
+            await finish(*arguments)
+
+        client.service.turns.log.finish = removed_before  # type: ignore[method-assign]
+        reply = await client.post(CHAT, json={**HELLO, "user": "s"}, headers=key)
+        rows = await report(client, key)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "session_not_found")
+    assert [(row["input_tokens"], row["output_tokens"]) for row in rows] == [(60, 10)]
+
+
 async def report(client: Client, headers: dict[str, str] = ADMIN, **query: Any) -> list[dict[str, Any]]:
     found = await client.get("/api/usage", params=query, headers=headers)
     assert found.status_code == 200, found.text

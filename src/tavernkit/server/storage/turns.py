@@ -11,6 +11,7 @@ from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit._values import Json, JsonObject, is_list, is_object
+from tavernkit.server.storage.chats import ChatState
 from tavernkit.server.storage.database import advisory_lock
 from tavernkit.server.storage.statements import change, fetch, fetch_one, insert_into, run, select_by
 from tavernkit.server.storage.tables import Chat, GlobalVariables, Turn
@@ -96,10 +97,11 @@ async def fail_turn(connection: AsyncConnection, turn_id: str, error: str) -> No
     await run(connection, *change(Turn, values, id=turn_id, status=RUNNING))
 
 
-async def renew(connection: AsyncConnection, turn_id: str, session_id: str | None, until: float) -> bool:
+async def renew(connection: AsyncConnection, turn_id: str, chat: ChatState | None, until: float) -> bool:
     """Renew a turn's lease; return False if another turn has taken over. The chat is locked first, as everywhere."""
-    if session_id is not None:
-        held = await run(connection, *change(Chat, {"lease_until": until}, id=session_id, turn_id=turn_id))
+    if chat is not None:
+        own = {"id": chat.id, "turn_id": turn_id, "version": chat.version}
+        held = await run(connection, *change(Chat, {"lease_until": until}, **own))
         if held != 1:
             return False
     return await run(connection, *change(Turn, {"lease_until": until}, id=turn_id, status=RUNNING)) == 1

@@ -7,7 +7,6 @@ import logging
 import random
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sqlalchemy.exc import IntegrityError
@@ -366,6 +365,7 @@ class TurnLog:
             changes = {"details": result.details, "variables": {"local": result.variables.get("local", {})}}
             placed, position = chats.place_lines(chat, opened.lines, result.lines)
             if not await chats.end_turn(connection, chat, next_position=position, **changes):
+                await chats.get_chat(connection, chat.id)  # raises if it was removed
                 raise ServiceError(409, "the turn took too long, and another one took over", code="turn_lost")
             await chats.store_lines(connection, chat.id, opened.lines, placed, opened.turn_id)
             await turns.write_globals(
@@ -385,15 +385,30 @@ class TurnLog:
         """Release the chat; the user's message stays, unless the failure changed the chat."""
         if not opened.stored and not opened.exchanged:
             return
-        with suppress(Exception):
+        try:
             async with self._database.write(together=True) as connection:
-                if opened.chat is not None:
-                    chat = await chats.get_chat(connection, opened.chat.id, lock=True)
-                    if chat.turn_id == opened.turn_id:
-                        changes = await _left_by(connection, opened, chat, error)
-                        await chats.update_chat(connection, chat, turn_id=None, lease_until=0.0, **changes)
-                await turns.fail_turn(connection, opened.turn_id, f"{type(error).__name__}: {error}"[:500])
+                if opened.chat is None or await self._release(connection, opened, opened.chat, error):
+                    await turns.fail_turn(connection, opened.turn_id, f"{type(error).__name__}: {error}"[:500])
                 await self._accounts.add(connection, opened.payer, opened.uses())
+        except Exception:
+            logger.warning("the end of a failed turn could not be stored", exc_info=True)
+
+    async def _release(
+        self, connection: AsyncConnection, opened: OpenTurn, opened_chat: ChatState, error: BaseException
+    ) -> bool:
+        """Release the chat of a failed turn; return False if the chat is gone, or the turn is now another process's."""
+        try:
+            chat = await chats.get_chat(connection, opened_chat.id, lock=True)
+        except ServiceError:
+            return False
+        if chat.turn_id != opened.turn_id:
+            return True
+        # A repeated request has the id of the first one, whose process may only have been slow.
+        if chat.version != opened_chat.version and chat.busy(time.time()):
+            return False
+        changes = await _left_by(connection, opened, chat, error)
+        await chats.update_chat(connection, chat, turn_id=None, lease_until=0.0, **changes)
+        return True
 
     def keep(self, opened: OpenTurn, listener: Listener) -> Heartbeat:
         """Renew the lease until the heartbeat is cancelled; a turn that has lost its chat is stopped."""
@@ -404,8 +419,7 @@ class TurnLog:
             try:
                 async with self._database.write(together=True) as connection:
                     until = time.time() + self._config.lease_seconds
-                    chat_id = opened.chat.id if opened.chat is not None else None
-                    kept = await turns.renew(connection, opened.turn_id, chat_id, until)
+                    kept = await turns.renew(connection, opened.turn_id, opened.chat, until)
             except Exception:
                 logger.warning("the lease of a turn could not be renewed", exc_info=True)
             else:

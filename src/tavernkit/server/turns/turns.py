@@ -169,9 +169,9 @@ class Turns:
             listener.turn_id = opened.turn_id
             if isinstance(opened, TurnOutcome):
                 return opened
-            route = self._fitting(request, opened, route)
             heartbeat = self.log.keep(opened, listener)
             try:
+                route = self._fitting(request, opened, route)
                 return await self._run_turn(request, opened, route, listener)
             except Exception as error:
                 await self.log.give_up(opened, error)
