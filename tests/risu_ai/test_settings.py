@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from tavernkit.cards import Character, Module
 from tavernkit.cards._bundle import Bundle
+from tavernkit.errors import ConfigError
 from tavernkit.risu_ai import Preset, Settings
 from tavernkit.risu_ai._files.card_import import character_from_card, risu_character
 
@@ -41,6 +44,36 @@ def test_texts_see_settings_and_preset_together():
     )
     assert (seen.main_prompt, seen.model, seen.jailbreak_toggle) == ("M", "gpt4o", True)
     assert seen.integrated_modules == ("a", "b")
+
+
+def test_switching_presets_stores_the_active_values_and_nothing_else_of_the_database() -> None:
+    database = {
+        "username": "Ann",
+        "openAIKey": "secret",
+        "botPresetsId": 0,
+        "mainPrompt": "live",
+        "presetRegex": [{"in": "a"}],
+        "botPresets": [{"name": "one", "mainPrompt": "old", "image": "p"}, {"name": "two", "mainPrompt": "Two."}],
+    }
+    settings = Settings.from_json(database).switch_preset(1)
+    stored = settings.presets[0].to_json()
+    assert (stored["name"], stored["mainPrompt"], stored["image"]) == ("one", "live", "p")
+    assert stored["regex"] == [{"in": "a"}]
+    assert not stored.keys() & {"openAIKey", "username", "botPresets", "presetRegex"}
+    assert (settings.preset.main_prompt, settings.raw["mainPrompt"], settings.raw["presetRegex"]) == (
+        "Two.",
+        "Two.",
+        (),
+    )
+    back = settings.replace(preset=settings.preset.replace(temperature=10)).switch_preset(0)
+    assert (back.preset.main_prompt, back.presets[1].temperature) == ("live", 10)
+
+
+@pytest.mark.parametrize("index", [2, -1])
+def test_there_is_no_switch_to_a_preset_that_does_not_exist(index: int) -> None:
+    settings = Settings.from_json({"botPresets": [{"name": "one"}, {"name": "two"}], "botPresetsId": 0})
+    with pytest.raises(ConfigError, match="there are 2"):
+        settings.switch_preset(index)
 
 
 def card() -> Character:

@@ -11,7 +11,7 @@ from tavernkit._text.js_values import trim
 from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping, is_sequence
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.risu_ai._files.json_reader import JsonReader
-from tavernkit.risu_ai._files.preset import Preset, preset_in_database
+from tavernkit.risu_ai._files.preset import Preset, preset_from_database, preset_in_database
 from tavernkit.risu_ai._models import model_flags
 from tavernkit.risu_ai._objects import RisuCustomModel, RisuModule, RisuPersona, RisuSettings
 
@@ -180,13 +180,20 @@ class Settings:
         """Switch to another preset as RisuAI does: the active values are stored in the current one first.
 
         So switching to the current preset changes nothing, even if its stored copy is old.
+
+        Raises:
+            ConfigError: There is no such preset.
         """
         current = self.raw.get("botPresetsId", 0 if self.raw else None)
         if index == current:
             return self
+        if not 0 <= index < len(self.presets):
+            raise ConfigError(f"there is no preset {index}: there are {len(self.presets)}")
         presets = list(self.presets)
         if isinstance(current, int) and 0 <= current < len(presets):
-            presets[current] = self.preset.replace(name=presets[current].name)
+            # Only the keys of presets: the raw data of the active preset is the whole database.
+            live = {**self.raw, **preset_in_database(self.preset.to_json())}
+            presets[current] = Preset.from_json(preset_from_database(live, presets[current].to_json()))
         raw = {**self.raw, **freeze_object(preset_in_database(presets[index].to_json())), "botPresetsId": index}
         return self.replace(preset=presets[index], presets=tuple(presets), raw=freeze_object(raw))
 

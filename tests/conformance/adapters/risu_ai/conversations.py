@@ -266,7 +266,10 @@ class Conversation:
     def settings(self) -> dict[str, Any]:
         settings = self.chat.settings
         written = {**settings.raw, "username": settings.username, "personaPrompt": settings.persona_prompt}
-        return {**written, "selectedPersona": settings.selected_persona}
+        personas = [{"id": each.id, "name": each.name, "personaPrompt": each.prompt} for each in settings.personas]
+        presets = [each.to_json() for each in settings.presets]
+        lists = {"personas": personas, "botPresets": presets, "selectedPersona": settings.selected_persona}
+        return {**written, **lists}
 
     def changes(self) -> dict[str, Any]:
         """What the recording shows when a step changes it."""
