@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,59 @@ async def test_a_chat_goes_on_in_its_file(start: StartApp, folder: Path) -> None
         await client.delete(f"/api/sessions/{session}/messages/{line['id']}")
     assert texts(first(folder)) == ["Hi", "Hello.", "1", "One.", "2"]  # the rest is written when the server stops
     assert [text_of(path) for path in files_in(folder / "tavernkit" / "backups")] == [chat_text(*LINES)]
+
+
+async def test_a_file_that_is_written_while_the_server_stops_is_known(
+    start: StartApp, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_folders, "WRITE_BACK_SECONDS", 0.001)
+    begun, stopping, done = threading.Event(), threading.Event(), threading.Event()
+    async with start(ScriptedModel("One."), from_sillytavern=folder, write_back=True) as client:
+        written = client.service.write_back._written
+
+        def slowly(*arguments: Any) -> Any:
+            if begun.is_set():  # the server has not waited for the first
+                stopping.set()
+                assert done.wait(5)
+                return written(*arguments)
+            begun.set()
+            assert stopping.wait(5)
+            result = written(*arguments)
+            done.set()
+            return result
+
+        client.service.write_back._written = slowly  # type: ignore[method-assign]
+        await say(client, (await names(client))["folder:bel:first"], "1")
+        assert await asyncio.to_thread(begun.wait, 5)
+        asyncio.get_running_loop().call_later(0.1, stopping.set)
+    assert texts(first(folder)) == ["Hi", "Hello.", "1", "One."]
+    assert files_in(folder / "chats") == [first(folder)]
+
+
+async def test_a_session_that_cannot_be_written_is_tried_again_until_it_is_removed(
+    start: StartApp, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    def break_down(*_: object) -> None:
+        raise RuntimeError("the database is gone")
+
+    async with start(ScriptedModel("One."), from_sillytavern=folder, write_back=True) as client:
+        write_back, session = client.service.write_back, (await names(client))["folder:bel:first"]
+        await say(client, session, "1")
+        with monkeypatch.context() as patched:
+            patched.setattr(write_back, "_written", refuse)
+            await write_back.write_changed()
+            write_back._since = float("inf")  # it has changed long ago
+            patched.setattr(write_back, "_written", break_down)
+            with pytest.raises(RuntimeError):
+                await write_back.write_changed()
+        assert write_back._failed == {(session, "silly_tavern")}
+        assert (await client.delete(f"/api/sessions/{session}")).status_code == 204
+        caplog.clear()
+        await write_back.write_changed()
+        assert (write_back._failed, caplog.messages) == (set(), [])
 
 
 async def test_nothing_is_written_unless_asked_for(start: StartApp, folder: Path) -> None:

@@ -24,6 +24,7 @@ from tavernkit.conversation._stores import free_path, save_file
 from tavernkit.errors import ConfigError, TavernKitError
 from tavernkit.risu_ai._files.chat_file import write_chats
 from tavernkit.server.config import ServerConfig
+from tavernkit.server.errors import ServiceError
 from tavernkit.server.imports.found import Found, Progress
 from tavernkit.server.imports.records import store
 from tavernkit.server.imports.sources import files_below, work_below
@@ -209,6 +210,7 @@ class WriteBack:
         self._failed: set[tuple[str, str]] = set()
         """Sessions that could not be written: they are tried again."""
         self._backed_up: set[Path] = set()
+        self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -220,17 +222,15 @@ class WriteBack:
         """Write pending sessions, and stop."""
         if self._task is None:
             return
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        self._stopping.set()  # not cancelled: a file that is just written would not be known as ours
+        await self._task
         await self.write_changed()
 
     async def write_changed(self) -> None:
         """Write the sessions that have changed since the last time."""
         began = time.time()
-        waiting = {*self._failed, *await self._changed()}
-        self._failed = set()
-        for chat_id, platform in sorted(waiting):
+        for chat_id, platform in sorted({*self._failed, *await self._changed()}):
+            self._failed.add((chat_id, platform))
             try:
                 if platform == RISU_AI:
                     await self._write_save_chat(chat_id)
@@ -238,12 +238,14 @@ class WriteBack:
                     await self._write_chat(chat_id)
             except (TavernKitError, OSError) as error:
                 logger.warning("the session %s is not written back: %s", chat_id, error)
-                self._failed.add((chat_id, platform))
+            else:
+                self._failed.discard((chat_id, platform))
         self._since = began - OVERLAP_SECONDS
 
     async def _writing(self) -> None:
-        while True:
-            await asyncio.sleep(WRITE_BACK_SECONDS)
+        while not self._stopping.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), WRITE_BACK_SECONDS)
             try:
                 await self.write_changed()
             except Exception:
@@ -266,9 +268,12 @@ class WriteBack:
         return found
 
     async def _locked(self, connection: AsyncConnection, chat_id: str) -> ChatState | None:
-        """Return a session that must be written, locked."""
+        """Return a session that must be written, locked; None if it need not be, or was removed."""
         await advisory_lock(connection, "write-back")
-        chat = await chats.get_chat(connection, chat_id, lock=True)
+        try:
+            chat = await chats.get_chat(connection, chat_id, lock=True)
+        except ServiceError:
+            return None
         mark = FileMark.of(chat)
         if chat.busy(time.time()) or (mark is not None and mark.version == chat.version):
             return None
