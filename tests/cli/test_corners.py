@@ -97,3 +97,10 @@ def test_a_long_reason_is_shown_whole(tavernkit: Tavernkit) -> None:
     flat = " ".join(shown.replace("│", " ").split())
     assert "↳ Shoals of Hern (key 'Hern')" in flat
     assert "The lamp (key 'lamp')" in flat
+
+
+def test_the_list_of_functions_has_no_markup(tavernkit: Tavernkit) -> None:
+    assert "``" not in tavernkit("cbs", "list").out
+    functions = {each["name"]: each for each in json.loads(tavernkit("cbs", "list", "--json").out)["functions"]}
+    assert functions["getvar"]["description"].endswith("null if it is not set.")
+    assert "$$, $&, $` and $'" in functions["replace"]["description"]

@@ -264,3 +264,19 @@ def test_counts_of_tokens_are_compared_with_those_of_models(tavernkit: Tavernkit
     assert (row["counted"], row["problem"], compared.code) == (None, "the provider reports no usage", 1)
     assert row["estimated"] > 10
     assert "no usage" in tavernkit("tokenizers", "compare", "scripted").out
+
+
+def test_tokenizers_without_a_file_need_none(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    table = tavernkit("tokenizers", "check", "kimi-k2.5", "--root", str(tmp_path)).out
+    assert "needs no file" in table
+
+
+def test_the_audit_says_whose_tokenizer_counts(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    models = ("gpt-4o", "qwen/qwen3-32b", "x/y", "minimax-m2.1")
+    lines = tavernkit("tokenizers", "audit", *models, "--root", str(tmp_path)).out.splitlines()[1:]
+    assert [line.split(None, 2)[2].strip() for line in lines] == [
+        "its own",
+        "its family's; for its own: tavernkit tokenizers fetch qwen3",
+        "the default",
+        "the default; for its own: tavernkit tokenizers fetch minimax-m2.1",
+    ]

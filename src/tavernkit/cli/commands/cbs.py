@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Annotated
 
 import typer
@@ -42,7 +43,7 @@ def list_functions(
                         "subject": each.subject,
                         "arguments": list(each.arguments),
                         "aliases": list(each.aliases),
-                        "description": each.doc,
+                        "description": _plain(each.doc),
                     }
                     for each in found
                 ]
@@ -50,10 +51,15 @@ def list_functions(
         )
         return
     rows = [
-        (each.subject, "{{" + "::".join((each.name, *each.arguments)) + "}}", each.doc.partition("\n")[0])
+        (each.subject, "{{" + "::".join((each.name, *each.arguments)) + "}}", _plain(each.doc.partition("\n")[0]))
         for each in found
     ]
     show(table("subject", "function", "what it gives", rows=rows), f"\n{counted(len(rows), 'function')}")
+
+
+def _plain(doc: str) -> str:
+    """Remove the backticks around code."""
+    return re.sub(r"``(.+?)``(?!`)", r"\1", doc)
 
 
 @app.command("eval")

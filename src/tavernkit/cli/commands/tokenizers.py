@@ -10,7 +10,7 @@ import typer
 from tavernkit.cli.process import ExitCode
 
 if TYPE_CHECKING:
-    from tavernkit.vibe_tavern import TokenizerFile
+    from tavernkit.vibe_tavern import AuditedModel, TokenizerFile
 
 Names = Annotated[list[str] | None, typer.Argument(help="Which tokenizers (qwen3, …); all by default.")]
 Root = Annotated[
@@ -74,8 +74,17 @@ def audit(
             }
         )
         return
-    rows = [(one.model, one.hint, one.status, str(one.description.get("encoding") or "")) for one in audited]
-    terminal.show(terminal.table("model", "tokenizer", "status", "counted with", rows=rows))
+    rows = [(one.model, str(one.description.get("encoding") or one.hint), _owner(one)) for one in audited]
+    terminal.show(terminal.table("model", "counted with", "which is", rows=rows))
+
+
+def _owner(one: AuditedModel) -> str:
+    """Say whose tokenizer counts the tokens of a model."""
+    exact = one.description.get("exact")
+    if one.status == "missing_file":
+        owner = "its family's" if exact else "the default"
+        return f"{owner}; for its own: tavernkit tokenizers fetch {one.hint}"
+    return "its own" if exact else "the default"
 
 
 def compare(
@@ -119,6 +128,9 @@ def compare(
         raise typer.Exit(ExitCode.PROBLEMS)
 
 
+_STATUS = {"no_file": "needs no file"}
+
+
 def _show(files: list[TokenizerFile], *, as_json: bool, bad: set[str]) -> None:
     from tavernkit.cli import terminal
 
@@ -137,7 +149,10 @@ def _show(files: list[TokenizerFile], *, as_json: bool, bad: set[str]) -> None:
             }
         )
     else:
-        rows = [(one.hint, one.status, one.problem or ("" if one.path is None else str(one.path))) for one in files]
+        rows = [
+            (one.hint, _STATUS.get(one.status, one.status), one.problem or ("" if one.path is None else str(one.path)))
+            for one in files
+        ]
         terminal.show(terminal.table("tokenizer", "status", "file", rows=rows))
     if any(one.status in bad for one in files):
         raise typer.Exit(ExitCode.PROBLEMS)
