@@ -16,7 +16,7 @@ from tavernkit import silly_tavern as st
 from tavernkit.cli.app import run as tavernkit
 from tavernkit.examples import example_path
 from tavernkit.server import ServerConfig, backups
-from tavernkit.server.imports import served_folders
+from tavernkit.server.imports import served_folders, sources
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
 
@@ -68,6 +68,24 @@ async def test_other_files_in_a_folder_are_no_problem(start: StartApp, tmp_path:
         assert folders._signature() == before
         write(tmp_path / "cid.json", CARD)
         assert folders._signature() != before
+
+
+async def test_a_file_that_breaks_its_reader_does_not_keep_the_server_from_starting(
+    start: StartApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    read_item = sources.read_item
+
+    def reading(kind: Any, filename: str, data: bytes) -> Any:
+        if filename == "bad.json":
+            raise ValueError("unexpected")
+        return read_item(kind, filename, data)
+
+    monkeypatch.setattr(sources, "read_item", reading)
+    write(tmp_path / "bad.json", CARD)
+    write(tmp_path / "bel.json", CARD)
+    async with start(characters=tmp_path, example=False) as client:
+        assert await models(client) == ["bel"]
+    assert "bad.json is left out; the log says why" in caplog.text
 
 
 async def test_changes_are_picked_up(start: StartApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,6 +87,28 @@ async def test_an_archive_cannot_reach_out_or_explode(client: Client, tmp_path: 
     assert "suspiciously" in bomb["result"]["warnings"][0]
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+async def test_a_damaged_archive_fails_with_a_reason(client: Client, method: int) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        archive.writestr("aria.json", CARD.read_bytes())
+    damaged = bytearray(buffer.getvalue())
+    damaged[60:80] = b"\xff" * 20
+    job = await finished(client, {"file": ("a.zip", bytes(damaged))})
+    assert job["status"] == "failed"
+    assert job["result"]["warnings"][0].startswith("the archive cannot be read: ")
+
+
+async def test_removing_what_was_unpacked_does_not_keep_others_waiting(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed_in: list[threading.Thread] = []
+    monkeypatch.setattr(jobs.shutil, "rmtree", lambda *_, **__: removed_in.append(threading.current_thread()))
+    await finished(client, {"file": ("aria.json", CARD.read_bytes())})
+    assert len(removed_in) == 1
+    assert removed_in[0] is not threading.current_thread()
+
+
 async def test_files_of_risuai_are_imported(client: Client) -> None:
     preset = {"name": "Risu", "promptTemplate": [], "formatingOrder": ["main"], "mainPrompt": "Be."}
     archive = zipped({"cards/aria.json": CARD.read_bytes(), "risu.json": json.dumps(preset).encode(), "x.txt": b"?"})

@@ -155,7 +155,7 @@ class Imports:
             progress.warn("the import failed; the log says why")
         finally:
             renewing.cancel()
-            shutil.rmtree(progress.folder, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, progress.folder, ignore_errors=True)
             async with self._database.write() as connection:
                 await update_job(connection, progress.job_id, status=status, result=progress.result())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import risu_ai
@@ -178,6 +180,11 @@ async def import_work(database: Database, progress: Progress, work: Sequence[tup
                 await store(connection, progress, name, found)
         except (TavernKitError, OSError) as error:
             progress.warn(f"{name} is left out: {error}")
+        except (SQLAlchemyError, sqlite3.Error):
+            raise
+        except Exception:
+            logger.exception("a file could not be imported")
+            progress.warn(f"{name} is left out; the log says why")
         progress.done += 1
 
 

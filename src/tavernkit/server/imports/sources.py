@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import shutil
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 
 from tavernkit import risu_ai
@@ -263,7 +265,7 @@ def unpack(archive: Path, target: Path) -> None:
             left = MAX_IMPORT_BYTES
             for info in members:
                 left -= _extract(opened, info, target, left)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, LZMAError, RuntimeError, EOFError, OSError, ValueError) as error:
         raise ServiceError(422, f"the archive cannot be read: {error}", code="invalid_archive") from error
 
 
