@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-from collections.abc import Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 import tavernkit as tk
+from tavernkit._loop_thread import _Call
 from tavernkit.cache import PromptCache
 from tavernkit.conversation import (
     Conversation,
@@ -361,29 +363,83 @@ async def test_lines_count_from_either_end_and_must_be_there() -> None:
             await work
 
 
-def test_an_interrupt_between_two_pieces_ends_the_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    talk, chat, _ = conversation(Hang(("One",)), "Next.")
-    schedule = asyncio.run_coroutine_threadsafe
-    monkeypatch.setattr("tavernkit.conversation._blocking.SIGNAL_CHECK_SECONDS", 0)
+def interrupt_next_wait(monkeypatch: pytest.MonkeyPatch, when: threading.Event | None = None) -> None:
+    """The user presses Ctrl+C while something is waited for."""
+    wait = _Call[Any].wait
 
-    def interrupt(work: Coroutine[Any, Any, object], loop: asyncio.AbstractEventLoop) -> Future[object]:
-        """The user presses Ctrl+C before the event loop has begun to wait for the next piece."""
-        monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", schedule)
-        future = schedule(work, loop)
-        monkeypatch.setattr(future, "done", pressed)
-        return future
-
-    def pressed() -> bool:
+    def interrupted(_: _Call[Any]) -> None:
+        assert when is None or when.wait(5)
+        monkeypatch.setattr(_Call, "wait", wait)
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(_Call, "wait", interrupted)
+
+
+def test_an_interrupt_between_two_pieces_ends_the_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk, chat, _ = conversation(Hang(("One",)), "Next.")
     with talk.blocking() as blocking:
         pieces = blocking.stream("Hi")
         assert next(pieces).text == "One"
-        monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", interrupt)
+        interrupt_next_wait(monkeypatch)
         with pytest.raises(KeyboardInterrupt):
             next(pieces)
         assert chat.texts == ["Hello.", "Hi", "One"]
         assert blocking.send("And?").text == "Next."
+
+
+def test_an_interrupted_operation_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = threading.Event()
+
+    def hang(_: object) -> Hang:
+        asked.set()
+        return Hang()
+
+    talk, chat, _ = conversation(hang, "Next.")
+    with talk.blocking() as blocking:
+        interrupt_next_wait(monkeypatch, asked)
+        with pytest.raises(KeyboardInterrupt):
+            blocking.send("Hi")
+        assert chat.texts[:2] == ["Hello.", "Hi"]
+        assert blocking.send("And?").text == "Next."
+
+
+def test_an_async_tool_cannot_call_the_blocking_form() -> None:
+    async def ask() -> str:
+        """Ask."""
+        with pytest.raises(ConfigError, match="cannot call its blocking methods"):
+            blocking.close()
+        return blocking.quiet("?").text
+
+    chat = FakeChat()
+    model = ScriptedModel(calls(tool_call("ask")), "Done.")
+    with Conversation(chat, model=model, tools=[ask]).blocking() as blocking:
+        blocking.send("Hi")
+    assert chat.lines[1]["failed"] is True
+    assert "cannot call its blocking methods" in str(chat.lines[1]["text"])
+
+
+def test_closing_ends_the_thread_even_if_the_model_cannot_be_closed() -> None:
+    class Broken(ScriptedModel):
+        async def aclose(self) -> None:
+            raise OSError("connection lost")
+
+    blocking = Conversation(FakeChat("Hello."), model=Broken()).blocking()
+    with pytest.raises(OSError, match="connection lost"):
+        blocking.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "tavernkit-conversation"]
+    blocking.close()
+
+
+def test_a_tool_that_exits_the_program_exits_it() -> None:
+    def leave() -> str:
+        """Leave."""
+        sys.exit(3)
+
+    model = ScriptedModel(calls(tool_call("leave")), "Done.")
+    with Conversation(FakeChat(), model=model, tools=[leave]).blocking() as blocking:
+        with pytest.raises(SystemExit):
+            blocking.send("Hi")
+        assert blocking.send("Again?").text == "Done."
 
 
 async def test_a_conversation_puts_the_providers_report_beside_the_predicted_cache() -> None:

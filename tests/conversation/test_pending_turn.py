@@ -228,7 +228,10 @@ def test_the_same_without_an_event_loop() -> None:
         with pytest.raises(ModelError, match="no credit"):
             failing.fail("no credit")
         chat.begin("Well?").close()
-        assert [line["mes"] for line in chat.lines][-3:] == ["Yes.", "And?", "Well?"]
+        left = chat.begin("Still?")
+        chat.close()
+        left.close()
+        assert [line["mes"] for line in chat.lines][-4:] == ["Yes.", "And?", "Well?", "Still?"]
 
 
 # Changes

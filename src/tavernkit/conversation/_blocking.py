@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import weakref
 from collections import Counter
 from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import wait
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
+from tavernkit._loop_thread import LoopThread
 from tavernkit._turns import Turn, TurnKind
 from tavernkit.conversation._changes import Changes
 from tavernkit.conversation._pending_turn import PendingTurn
 from tavernkit.conversation.errors import ConversationBusyError
-from tavernkit.errors import ConfigError, TavernKitError
 from tavernkit.models._reply import Reply, ReplyPiece, Usage
 from tavernkit.prompt._plan import Plan
 
@@ -36,10 +33,6 @@ class Run(Protocol):
         ...
 
 
-SIGNAL_CHECK_SECONDS = 0.2
-"""The maximum delay until Ctrl+C is noticed."""
-
-
 class BlockingConversation:
     """A ``Conversation`` whose methods return when they are done.
 
@@ -52,12 +45,11 @@ class BlockingConversation:
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="tavernkit-conversation", daemon=True)
-        self._thread.start()
+        self._thread = LoopThread("conversation")
         self._readers: Counter[int] = Counter()
         """Threads that read streams, with the number of streams."""
         self._pending: weakref.WeakSet[BlockingPendingTurn] = weakref.WeakSet()
+        self._pending_lock = threading.Lock()
 
     @property
     def lines(self) -> Sequence[Mapping[str, object]]:
@@ -111,7 +103,7 @@ class BlockingConversation:
                 yield piece
         finally:
             self._readers[reader] -= 1
-            if not self._loop.is_closed():
+            if not self._thread.is_closed:
                 self._run(stream.aclose(), is_operation=False)
 
     def begin(
@@ -126,7 +118,8 @@ class BlockingConversation:
         """
         begun = self._run(self.conversation.begin(text, kind=kind, attachments=attachments))
         pending = BlockingPendingTurn(begun, self._run)
-        self._pending.add(pending)
+        with self._pending_lock:
+            self._pending.add(pending)
         return pending
 
     def regenerate(self) -> Turn:
@@ -219,13 +212,12 @@ class BlockingConversation:
 
     def close(self) -> None:
         """Save, close the model, and end the thread."""
-        if self._loop.is_closed():
+        if self._thread.is_closed:
             return
-        self._run(self.conversation.aclose(), is_operation=False)
-        self._run(_end_tasks(), is_operation=False)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        try:
+            self._run(self.conversation.aclose(), is_operation=False)
+        finally:
+            self._thread.close()
 
     def __enter__(self) -> Self:
         return self
@@ -240,42 +232,27 @@ class BlockingConversation:
 
         Args:
             work: The coroutine.
-            is_operation: It must not start while the same thread reads a stream, and an interrupted caller waits until
-                it has stopped. Reading a piece of a stream is not an operation: its turn continues until the stream is
-                closed.
+            is_operation: It must not start while the same thread reads a stream. Reading a piece of a stream is not an
+                operation: its turn continues until the stream is closed.
 
         Raises:
             ConversationBusyError: This thread holds a stream open, for which the operation would wait forever.
         """
-        if self._loop.is_closed():
-            work.close()
-            raise ConfigError("this conversation is closed", code="CONVERSATION_CLOSED")
-        if is_operation:
+        if is_operation and not self._thread.is_closed:
             try:
                 self._refuse_if_reading()
             except ConversationBusyError:
                 work.close()
                 raise
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            while True:
-                # A signal that arrives just before a thread starts waiting does not wake it up.
-                wait([future], timeout=SIGNAL_CHECK_SECONDS)
-                if future.done():
-                    return future.result()
-        except KeyboardInterrupt:
-            future.cancel()
-            if not is_operation:
-                raise
-            with suppress(TavernKitError):  # it waits for the operation to end
-                asyncio.run_coroutine_threadsafe(self.conversation.save(), self._loop).result()
-            raise
+        return self._thread.run(work)
 
     def _refuse_if_reading(self) -> None:
         thread = threading.get_ident()
         if self._readers[thread]:
             raise ConversationBusyError("a reply is still being read: read it to its end or close the stream first")
-        if any(each.plan is not None and each.opener == thread for each in self._pending):
+        with self._pending_lock:
+            waiting = any(each.plan is not None and each.opener == thread for each in self._pending)
+        if waiting:
             raise ConversationBusyError("a turn still waits for a reply: pass it to receive(), or close the turn first")
 
 
@@ -323,7 +300,8 @@ class BlockingPendingTurn:
 
     def close(self) -> None:
         """End the turn without a reply."""
-        self._run(self._pending.aclose(), is_operation=False)
+        if self.plan is not None:  # otherwise it has ended, perhaps with its conversation
+            self._run(self._pending.aclose(), is_operation=False)
 
     def __enter__(self) -> Self:
         return self
@@ -332,11 +310,3 @@ class BlockingPendingTurn:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-async def _end_tasks() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_asyncgens()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tavernkit._arguments import require
-from tavernkit.errors import ConfigError
+from tavernkit._loop_thread import LoopThread
 from tavernkit.models import ReplyPiece
 from tavernkit.vibe_tavern._prompt_runner import PromptRequest, PromptResult, PromptRunner, PromptStream
 
@@ -32,25 +30,15 @@ class BlockingRunner:
     def __init__(self, runner: PromptRunner) -> None:
         require("runner", runner, PromptRunner)
         self.runner = runner
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="tavernkit-runner", daemon=True)
-        self._thread.start()
+        self._thread = LoopThread("runner")
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end; when the caller is interrupted, so is the coroutine.
+        """Run a coroutine to its end. When the caller is interrupted (Ctrl+C), the coroutine is cancelled first.
 
         Raises:
             ConfigError: The runner is closed.
         """
-        if self._loop.is_closed():
-            work.close()
-            raise ConfigError("this BlockingRunner is closed", code="RUNNER_CLOSED")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        return self._thread.run(work)
 
     def perform(self, request: PromptRequest) -> PromptResult:
         """Send a request and read the answer."""
@@ -84,13 +72,8 @@ class BlockingRunner:
             self.run(_enter(lambda: manager.__aexit__(None, None, None)))
 
     def close(self) -> None:
-        """Close the model, stop running work, and end the thread."""
-        if self._loop.is_closed():
-            return
-        self.run(_close(self.runner))
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        """Stop running work, close the model, and end the thread."""
+        self._thread.close(self.runner.aclose)
 
     def __enter__(self) -> Self:
         return self
@@ -131,12 +114,3 @@ async def _next_or_none(step: Callable[[], Coroutine[Any, Any, ReplyPiece]]) -> 
         return await step()
     except StopAsyncIteration:
         return None
-
-
-async def _close(runner: PromptRunner) -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await runner.aclose()
-    await asyncio.get_running_loop().shutdown_asyncgens()
