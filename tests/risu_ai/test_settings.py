@@ -46,6 +46,15 @@ def test_texts_see_settings_and_preset_together():
     assert seen.integrated_modules == ("a", "b")
 
 
+def test_the_active_preset_has_the_name_of_its_stored_copy_and_no_keys_of_the_user() -> None:
+    database = {"openAIKey": "secret", "username": "Ann", "mainPrompt": "live", "minP": 1, "botPresetsId": 1}
+    stored = {"name": "two", "mainPrompt": "old", "minP": 0}
+    preset = Settings.from_json({**database, "botPresets": [{"name": "one"}, stored]}).preset
+    assert (preset.name, preset.main_prompt, preset.raw["minP"]) == ("two", "live", 1)
+    assert not preset.to_json().keys() & {"openAIKey", "username", "botPresets"}
+    assert Settings.from_json(database).preset.name == "Default"
+
+
 def test_switching_presets_stores_the_active_values_and_nothing_else_of_the_database() -> None:
     database = {
         "username": "Ann",

@@ -174,12 +174,13 @@ class Preset:
     def from_database(cls, database: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
         """Read the active preset of RisuAI's database, where some keys have other names.
 
+        The rest of the database, with API keys, does not become part of the preset.
+
         Args:
             database: The parsed database.
             warn: Called with each warning.
         """
-        value = {**DATABASE_DEFAULTS, **{key: item for key, item in database.items() if key not in DATABASE_KEYS}}
-        value.update((key, database[name]) for key, name in DATABASE_KEYS.items() if name in database)
+        value = {**DATABASE_DEFAULTS, **preset_from_database(database, _stored_preset(database))}
         return cls.from_json(value, warn=warn)
 
     @classmethod
@@ -321,6 +322,15 @@ def preset_from_database(database: Mapping[str, object], old: Mapping[str, objec
     live = {key: DATABASE_KEYS.get(key, key) for key in keys if key not in ("name", "image")}
     kept: JsonObject = {key: thaw(value) for key, value in old.items() if key not in live}
     return kept | {key: thaw(database[name]) for key, name in live.items() if name in database}
+
+
+def _stored_preset(database: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the stored copy of the active preset, with its name and keys that only some presets have."""
+    presets, index = database.get("botPresets"), database.get("botPresetsId")
+    if not is_sequence(presets) or not isinstance(index, int) or not 0 <= index < len(presets):
+        return EMPTY_OBJECT
+    stored = presets[index]
+    return stored if is_mapping(stored) else EMPTY_OBJECT
 
 
 def _optional_text(value: Mapping[str, object], key: str) -> str | None:

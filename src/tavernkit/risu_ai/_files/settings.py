@@ -11,7 +11,7 @@ from tavernkit._text.js_values import trim
 from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping, is_sequence
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.risu_ai._files.json_reader import JsonReader
-from tavernkit.risu_ai._files.preset import Preset, preset_from_database, preset_in_database
+from tavernkit.risu_ai._files.preset import Preset, preset_in_database
 from tavernkit.risu_ai._models import model_flags
 from tavernkit.risu_ai._objects import RisuCustomModel, RisuModule, RisuPersona, RisuSettings
 
@@ -191,9 +191,7 @@ class Settings:
             raise ConfigError(f"there is no preset {index}: there are {len(self.presets)}")
         presets = list(self.presets)
         if isinstance(current, int) and 0 <= current < len(presets):
-            # Only the keys of presets: the raw data of the active preset is the whole database.
-            live = {**self.raw, **preset_in_database(self.preset.to_json())}
-            presets[current] = Preset.from_json(preset_from_database(live, presets[current].to_json()))
+            presets[current] = self.preset.replace(name=presets[current].name)
         raw = {**self.raw, **freeze_object(preset_in_database(presets[index].to_json())), "botPresetsId": index}
         return self.replace(preset=presets[index], presets=tuple(presets), raw=freeze_object(raw))
 
