@@ -418,3 +418,14 @@ def test_errors_speak_of_commands_not_of_attributes(tavernkit: Tavernkit, tmp_pa
     outcome = tavernkit("card", "show", str(module))
     assert outcome.code == 2
     assert "is a RisuAI module, not a character card: tavernkit lint and lore scan read it" in outcome.err
+
+
+def test_a_test_file_that_cannot_be_read_is_named_once(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    file = tmp_path / "bad.tavern.yaml"
+    file.write_text("defaults: {crad: aria.json}\ntests: [{name: x, expect: {fires: [a]}}]\n", encoding="utf-8")
+    outcome = tavernkit("test", str(file))
+    assert outcome.code == 1
+    assert [line.strip() for line in outcome.out.splitlines()[:2]] == [
+        f"FAILED  {file}",
+        "defaults has no 'crad'; did you mean 'card'?",
+    ]

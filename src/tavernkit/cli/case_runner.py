@@ -44,7 +44,7 @@ def run_file(path: Path) -> Iterator[CaseResult]:
     try:
         cases = read_cases(path)
     except TavernKitError as error:
-        yield CaseResult(path, path.name, "", error=str(error))
+        yield CaseResult(path, str(path), "", error=str(error).removeprefix(f"{path}: "))
         return
     for case in cases:
         try:

@@ -130,7 +130,7 @@ def _print(results: list[CaseResult]) -> None:
 
     for result in results:
         mark = ("ok      ", "green") if result.passed else ("FAILED  ", "bold red")
-        place = f"  {result.file}" + (f"  {result.platform}" if result.platform else "")
+        place = f"  {result.file}  {result.platform}" if result.platform else ""  # of a file, the name says it
         show(Text.assemble(mark, (visible(result.name), "bold"), (visible(place), "dim")))
         for failure in result.failures:
             show(f"          {failure}")
