@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tavernkit.server import ServerConfig, backups
 from tavernkit.server.imports import served_folders, sources
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
+from tests.server.databases import database_url
 
 CHAT = "/v1/chat/completions"
 CARD: dict[str, Any] = {
@@ -209,6 +211,60 @@ async def everything(client: Client) -> dict[str, Any]:
     group = json.loads((await client.get("/api/groups/crew/file")).content)
     settings = {path: (await client.get(path)).json() for path in ("/api/settings", "/api/regex")}
     return {**found, "sessions": texts, "members": group["members"], **settings}
+
+
+async def test_a_backup_is_of_one_moment_and_can_be_restored_whatever_clients_store(
+    start: StartApp, settings: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables, archive, new = backups._tables, tmp_path / "backup.zip", {"data": tmp_path / "new", **database_url()}
+    odd = {"base64": "not bytes"}
+
+    def talking() -> Iterator[Any]:
+        """Somebody starts a session while the backup is made."""
+        for table in tables():
+            yield table
+            if table.name == "sessions":
+                asyncio.run_coroutine_threadsafe(create("late"), loop).result()
+
+    async with start(ScriptedModel("One.")) as client:
+
+        async def create(name: str) -> str:
+            return (await client.post("/api/sessions", json={"model": "aria", "session": name})).json()["id"]
+
+        loop, session = asyncio.get_running_loop(), await create("early")
+        assert (await client.patch(f"/api/sessions/{session}", json={"details": odd})).status_code == 200
+        monkeypatch.setattr(backups, "_tables", talking)
+        counts = await asyncio.to_thread(backups.backup, ServerConfig.model_validate(settings), archive)
+    monkeypatch.undo()
+    assert await asyncio.to_thread(backups.restore, ServerConfig.model_validate(new), archive) == counts
+    async with start(**new) as client:
+        (restored,) = (await client.get("/api/sessions")).json()["data"]
+    assert (restored["session"], restored["details"]) == ("early", odd)
+
+
+async def test_sessions_that_change_during_an_export_are_in_it(
+    start: StartApp, settings: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat_file, archive = backups.chat_file, tmp_path / "export.zip"
+    monkeypatch.setattr(backups, "MAX_PAGE", 1)
+    async with start(ScriptedModel(*["One."] * 3)) as client:
+        ids = [
+            (await client.post("/api/sessions", json={"model": "aria", "session": f"s{number}"})).json()["id"]
+            for number in range(3)
+        ]
+
+        async def say() -> None:
+            await client.post(f"/api/sessions/{ids[0]}/messages", json={"content": "Hi"})
+
+        async def talking(connection: Any, chat: Any) -> Any:
+            if chat.id == ids[-1]:  # the one that changed last is exported first
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(say(), loop))
+            return await chat_file(connection, chat)
+
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(backups, "chat_file", talking)
+        counts = await asyncio.to_thread(backups.export_all, ServerConfig.model_validate(settings), archive)
+    assert counts["session"] == 3
 
 
 def test_the_database_by_the_command_line(

@@ -14,10 +14,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Table, func, insert, select
+from sqlalchemy import LargeBinary, Table, func, insert, select
 
 from tavernkit import __version__
-from tavernkit._values import JsonObject, is_object
+from tavernkit._values import JsonObject
 from tavernkit.errors import ConfigError
 from tavernkit.server.accounts import GROUPINGS, Accounts, Grouping, period, usage_report
 from tavernkit.server.config import ServerConfig
@@ -119,7 +119,7 @@ def export_all(config: ServerConfig, target: Path, *, session: str | None = None
         counts: dict[str, int] = {}
         with _written(target) as archive:
             archive.writestr(EXPORT_MARK, json.dumps({"version": __version__}))
-            async with database.read() as connection:
+            async with database.read(snapshot=True) as connection:
                 for kind in KINDS:
                     for info in await all_items(connection, kind):
                         if is_mark(info):
@@ -152,7 +152,7 @@ def backup(config: ServerConfig, target: Path) -> dict[str, int]:
         await database.require_tables()
         counts: dict[str, int] = {}
         with _written(target) as archive:
-            async with database.read() as connection:
+            async with database.read(snapshot=True) as connection:
                 for table in _tables():
                     rows = await connection.stream(select(table))
                     with archive.open(f"{table.name}.jsonl", "w") as file:
@@ -198,7 +198,8 @@ def restore(config: ServerConfig, source: Path) -> dict[str, int]:
                         if f"{table.name}.jsonl" not in archive.namelist():
                             continue  # a backup of a version without this table
                         with archive.open(f"{table.name}.jsonl") as file:
-                            for rows in _batches(_unpack(json.loads(line)) for line in file if line.strip()):
+                            read = (_unpack(json.loads(line), table) for line in file if line.strip())
+                            for rows in _batches(read):
                                 await connection.execute(insert(table), rows)
                                 counts[table.name] = counts.get(table.name, 0) + len(rows)
         except ConfigError:
@@ -332,11 +333,10 @@ def _pack(row: Mapping[Any, Any]) -> dict[str, object]:
     }
 
 
-def _unpack(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: base64.b64decode(str(value["base64"])) if is_object(value) and set(value) == {"base64"} else value
-        for name, value in row.items()
-    }
+def _unpack(row: Mapping[str, Any], table: Table) -> dict[str, Any]:
+    """Return a row of a backup; only some columns hold bytes, because clients may store objects that look like them."""
+    binary = {column.name for column in table.columns if isinstance(column.type, LargeBinary)}
+    return {name: base64.b64decode(value["base64"]) if name in binary else value for name, value in row.items()}
 
 
 def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

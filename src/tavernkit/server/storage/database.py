@@ -79,9 +79,15 @@ class Database:
             event.listen(self.engine.sync_engine, "checkin", _note_use)
 
     @asynccontextmanager
-    async def read(self) -> AsyncGenerator[AsyncConnection]:
-        """A transaction that only reads."""
+    async def read(self, *, snapshot: bool = False) -> AsyncGenerator[AsyncConnection]:
+        """A transaction that only reads.
+
+        Args:
+            snapshot: True if all queries must see the same moment, as they always do on SQLite.
+        """
         async with self.engine.connect() as connection:
+            if snapshot and not self.sqlite:
+                await connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
 
     def write(self, *, together: bool = False) -> AbstractAsyncContextManager[AsyncConnection]:
