@@ -103,7 +103,7 @@ class BuildOptions:
             "--chat",
             "-c",
             metavar="FILE",
-            help="Chat file: SillyTavern's JSONL or RisuAI's JSON; - is stdin. With --from-…, a name.",
+            help="Chat file: SillyTavern's JSONL or RisuAI's JSON; - is stdin. With --from-…, the chat's name.",
             rich_help_panel=FILES,
         ),
     ] = None

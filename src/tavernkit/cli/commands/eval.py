@@ -133,9 +133,16 @@ def evaluate(
     suite: Annotated[
         list[str] | None, typer.Option("--suite", help="tools, directives or language; may be repeated.")
     ] = None,
-    scenario: Annotated[str, typer.Option("--scenario", help="Filter: names with commas, * and !.")] = "default",
-    strategy: Annotated[str, typer.Option("--strategy", help="Filter of strategies.")] = "production",
-    profile: Annotated[str, typer.Option("--profile", help="Filter of sampling profiles.")] = "default",
+    scenario: Annotated[
+        str,
+        typer.Option(
+            "--scenario", help="Which scenarios, separated by commas: names, * for all, !NAME to leave one out."
+        ),
+    ] = "default",
+    strategy: Annotated[
+        str, typer.Option("--strategy", help="Which strategies, in the same way: production, baseline, …")
+    ] = "production",
+    profile: Annotated[str, typer.Option("--profile", help="Which sampling profiles, in the same way.")] = "default",
     language: Annotated[
         list[str] | None, typer.Option("--language", help="Add the language policy for this language; may be repeated.")
     ] = None,
