@@ -236,7 +236,8 @@ async def test_a_backup_is_of_one_moment_and_can_be_restored_whatever_clients_st
         monkeypatch.setattr(backups, "_tables", talking)
         counts = await asyncio.to_thread(backups.backup, ServerConfig.model_validate(settings), archive)
     monkeypatch.undo()
-    assert await asyncio.to_thread(backups.restore, ServerConfig.model_validate(new), archive) == counts
+    found = await asyncio.to_thread(backups.restore, ServerConfig.model_validate(new), archive)
+    assert found == {table: rows for table, rows in counts.items() if rows}
     async with start(**new) as client:
         (restored,) = (await client.get("/api/sessions")).json()["data"]
     assert (restored["session"], restored["details"]) == ("early", odd)
