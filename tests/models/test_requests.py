@@ -199,6 +199,27 @@ def test_a_claude_model_gets_the_samplers_that_it_accepts(model: str, samplers: 
     assert len(warnings) == (len(samplers) < len(options))
 
 
+@pytest.mark.parametrize(
+    ("dialect", "model", "role"),
+    [
+        ("anthropic", "claude-sonnet-4-5", "assistant"),
+        ("anthropic", "claude-sonnet-4-6", "user"),
+        ("anthropic", "claude-opus-4-8", "user"),
+        ("anthropic", "claude-opus-5", "user"),
+        ("google", "gemini-3-pro", "model"),
+        ("google", "models/gemini-3.6-flash-preview", "user"),
+        ("google", "gemini-3.5-flash-lite", "user"),
+    ],
+)
+def test_a_model_that_does_not_continue_replies_gets_them_as_the_users(dialect: str, model: str, role: str) -> None:
+    warnings: list[str] = []
+    messages = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "Once upon"}]
+    body: Any = ask(messages=messages, model=model, dialect=dialect).body(warn=warnings.append)
+    last = body["messages" if dialect == "anthropic" else "contents"][-1]
+    assert (last["role"], "Once upon" in str(last)) == (role, True)
+    assert len(warnings) == (role == "user")
+
+
 def test_of_two_samplers_that_exclude_each_other_the_one_with_an_effect_is_sent() -> None:
     warnings: list[str] = []
     options = {"temperature": 1, "top_p": 0.9}

@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from tavernkit._values import FrozenObject, Json, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
+from tavernkit._values import (
+    FrozenObject,
+    Json,
+    JsonObject,
+    is_list,
+    is_mapping,
+    is_object,
+    is_sequence,
+    thaw,
+    thaw_object,
+)
 from tavernkit.dialects import convert
 from tavernkit.dialects._messages import MessageLike
 from tavernkit.errors import ConfigError, Warn, log_warning
-from tavernkit.models._parameters import GOOGLE_GENERATION, OLLAMA_OPTIONS, Accepted, ServerFields, accepted_options
+from tavernkit.models._parameters import (
+    GOOGLE_GENERATION,
+    OLLAMA_OPTIONS,
+    Accepted,
+    ServerFields,
+    accepted_options,
+    refuses_prefill,
+)
 from tavernkit.models._request import Request
 from tavernkit.prompt._block import Message
 
@@ -227,6 +244,7 @@ def _anthropic(request: Request, stream: bool, warn: Warn, fields: ServerFields 
     )
     if not payload.get("system"):
         payload.pop("system", None)
+    _end_with_user(payload["messages"], request, warn)
     if request.response_format is not None:
         warn("Anthropic does not take response_format: left out of the request")
     if not request.tools:
@@ -254,6 +272,7 @@ def _google(request: Request, _stream: bool, warn: Warn, fields: ServerFields | 
         tool_choice=request.tool_choice,
         warn=warn,
     )
+    _end_with_user(body["contents"], request, warn)
     if not request.tools:
         _warn_about_choice(request, warn)
     generation: JsonObject = {name: value for name, value in sent.options.items() if name in GOOGLE_GENERATION}
@@ -284,6 +303,14 @@ def _chat(request: Request) -> Sequence[MessageLike]:
             code="PROMPT_FOR_CHAT_MODEL",
         )
     return request.messages
+
+
+def _end_with_user(turns: Json, request: Request, warn: Warn) -> None:
+    """Send a reply to be continued as the user's message if the model refuses it, as SillyTavern does."""
+    last = turns[-1] if is_list(turns) and turns else None
+    if is_object(last) and last["role"] != "user" and refuses_prefill(request.dialect, request.model):
+        warn(f"{request.model} does not continue a reply: the last message is sent as the user's")
+        last["role"] = "user"
 
 
 def _warn_about_choice(request: Request, warn: Warn) -> None:

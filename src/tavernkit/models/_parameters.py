@@ -36,6 +36,8 @@ class ModelRule:
     exclusive: tuple[tuple[str, ...], ...] = ()
     """Options that exclude each other: only the first one with an effect is sent."""
     max_stop: int | None = None
+    no_prefill: bool = False
+    """True if the model refuses to continue a reply."""
 
     def applies_to(self, dialect: str, model: str) -> bool:
         """Return True if the rule is about this model."""
@@ -358,8 +360,24 @@ MODELS: Final[tuple[ModelRule, ...]] = (
         models=("claude-opus-4-[78]*", "claude-opus-5*", "claude-sonnet-5*", "claude-fable*"),
         refused=("temperature", "top_p", "top_k"),
     ),
+    ModelRule(
+        dialect="anthropic",
+        models=("claude-opus-4-[678]*", "claude-sonnet-4-6*", "claude-opus-5*", "claude-sonnet-5*", "claude-fable*"),
+        no_prefill=True,
+    ),
+    ModelRule(
+        dialect="google",
+        models=("*gemini-3.6-flash*", "*gemini-3.7-flash*", "*gemini-3.5-flash-lite*"),
+        refused=("temperature", "top_p", "top_k", "n"),
+        no_prefill=True,
+    ),
 )
 """Rules about models; all that match apply."""
+
+
+def refuses_prefill(dialect: str, model: str) -> bool:
+    """Return True if a model refuses a chat that ends with its own message."""
+    return any(rule.no_prefill for rule in MODELS if rule.applies_to(dialect, model))
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,14 +95,9 @@ class ChatPlan(Plan):
         return None if self.squash or self.rendered is not None else self._final_blocks(squash=False)
 
     def _messages_for(self, dialect: str, model: str) -> list[Message]:
-        """Claude gets the preset's prefill, as a user turn if the model does not support continuing a reply."""
+        """Claude gets the preset's prefill."""
         prefill = self._prefill() if dialect == "anthropic" else ""
-        if not prefill:
-            return self.messages
-        from tavernkit.silly_tavern.providers._chat.models import Claude, claude_traits
-
-        role = "user" if model and Claude.NO_PREFILL in claude_traits(model) else "assistant"
-        return [*self.messages, Message(role, prefill)]
+        return [*self.messages, Message("assistant", prefill)] if prefill else self.messages
 
     def _prefill(self) -> str:
         if self.preset is None or self.page is None:
