@@ -287,6 +287,55 @@ def test_new_lines_are_built_without_the_story_string_unless_they_read_what_it_s
     assert found.to_dict() == checked(text_builder(sequence, hooks).build(message=message, **given)).to_dict()
 
 
+def shouts(more: str = "") -> HookRegistry:
+    hooks = HookRegistry()
+    hooks.before_build(lambda state: state.change_inputs(message=state.context.message.upper() + more))
+    return hooks
+
+
+@pytest.mark.parametrize(("more", "half"), [("", "chat"), (" {{getvar::mood}}", None)])
+def test_of_a_message_that_hooks_changed_only_the_hooks_run_again(
+    more: str, half: str | None, builds: list[Any]
+) -> None:
+    def build(builder: st.Builder, message: str) -> Plan:
+        return builder.build(message=message, history=LONG, dialect="openai")
+
+    builder = text_builder(hooks=shouts(more))
+    checked(build(builder, "Hello there."))
+    plan = build(builder, "And now?")
+    builds.clear()
+    found = checked(plan)
+    assert found.where("AND NOW?")
+    assert [(state.half, state.plan is None) for state in builds] == [(half, half is not None)]
+    assert found.to_dict() == checked(build(text_builder(hooks=shouts(more)), "And now?")).to_dict()
+
+
+def test_a_message_that_hooks_change_differently_when_they_run_again_is_aligned() -> None:
+    hooks, turns = HookRegistry(), iter("ABCDEFGH")
+    hooks.before_build(lambda state: state.change_inputs(message=state.context.message + next(turns)))
+    builder = text_builder(hooks=hooks)
+    for message in ("Hello there.", "And now?"):
+        found = builder.build(message=message, history=LONG, dialect="openai").source_map()
+        (place,) = found.where(message)
+        assert not found.exact
+        assert place.spans[0].kind == "aligned"
+
+
+def test_new_lines_are_built_with_the_lore_of_the_plan(builds: list[Any]) -> None:
+    at_depth = {**STORMS, "position": 4, "depth": 1, "constant": True}
+    books = [st.WorldBook.from_json({"entries": {"7": at_depth}}, name="weather")]
+    given: dict[str, Any] = {"history": LONG, "books": books}
+    builder = text_builder(hooks=shouts())
+    for earlier in ("Hello there.", "And then?"):
+        checked(builder.build(message=earlier, **given))
+    plan = builder.build(message="And now?", **given)
+    builds.clear()
+    found = checked(plan)
+    assert found.where(" hates water.")
+    assert [(state.half, state.lore_result is plan.lore_result) for state in builds] == [("chat", True)]
+    assert found.to_dict() == checked(text_builder(hooks=shouts()).build(message="And now?", **given)).to_dict()
+
+
 @pytest.mark.parametrize("dialect", ["text", "openai"])
 def test_other_lore_is_built_without_the_chat(dialect: str, builds: list[Any]) -> None:
     given: dict[str, Any] = {"history": LONG, "dialect": dialect}

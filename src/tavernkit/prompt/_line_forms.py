@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from tavernkit._text.regex_scripts import Stretch
 from tavernkit._text.traced import Origin, Piece, pieces_of, with_pieces
 from tavernkit.prompt._block import Block
-from tavernkit.prompt._source_spans import Span, TextSource
+from tavernkit.prompt._source_spans import MappedText, Span, TextSource
 from tavernkit.prompt._steady_texts import is_steady
 from tavernkit.prompt._traced_spans import (
     OpenSpan,
@@ -150,8 +150,8 @@ class KnownLine:
         "form",
         "kind",
         "line",
+        "mapped",
         "place",
-        "spans",
         "text",
         "whole",
     )
@@ -183,21 +183,25 @@ class KnownLine:
         """How it is written, if it is not whole; it never changes once it is found."""
         self.text = ""
         """The traced line; empty until it is asked for."""
-        self.spans: tuple[Span, ...] | None = None
-        """Its spans as a text of its own; None until they are asked for."""
+        self.mapped: MappedText | None = None
+        """The line as a message of the last map that it was asked for in."""
         self._placed: list[OpenSpan] | None = None
         """Its spans in the last text that it was a part of, and where it began there."""
         self._at = 0
 
-    def own_spans(self, sources_of: SourcesOf) -> tuple[Span, ...]:
-        """Return the spans of the line as a text of its own.
+    def message(self, place: str, role: str, sources_of: SourcesOf) -> MappedText:
+        """Return the line as a message of its own.
 
         Args:
+            place: The id of the message.
+            role: Its role.
             sources_of: Returns the sources of its parts.
         """
-        if self.spans is None:
-            self.spans = finished_spans(self._made_spans(0, sources_of))
-        return self.spans
+        known = self.mapped
+        if known is None or known.id != place or known.role != role:
+            spans = known.spans if known is not None else finished_spans(self._made_spans(0, sources_of))
+            self.mapped = known = MappedText(self.block.content, spans, role, place)
+        return known
 
     def add_spans(self, found: list[OpenSpan], at: int, sources_of: SourcesOf) -> None:
         """Add the spans of the line to those of a longer text; they may be those of another text.

@@ -125,15 +125,16 @@ def with_traced_texts(
     return all_texts(plan, blocks, texts)
 
 
-def has_words_of(texts: Iterable[str], lines: Sequence[str]) -> bool:
+def has_words_of(texts: Iterable[str], lines: Callable[[], Sequence[str]]) -> bool:
     """Return True if parts of texts that come from nowhere may be words of a chat that was not traced.
 
     Args:
         texts: The texts.
-        lines: What the lines of the chat say.
+        lines: Returns what the lines of the chat say.
     """
     unknown = [part for text in texts for part in unknown_parts(text, SHORT_TEXT)]
-    return any(True for part in unknown for line in lines if part in line or (line in part and len(line) > SHORT_TEXT))
+    said = lines() if unknown else ()
+    return any(True for part in unknown for line in said if part in line or (line in part and len(line) > SHORT_TEXT))
 
 
 class TracedTexts:
@@ -253,24 +254,24 @@ class TracedTexts:
 
     def message(self, index: int) -> MappedText:
         """Return a message with its spans."""
+        if self._plain_blocks is not None:
+            block, text = self._plain_blocks[index]
+            return self._message(str(index), block.role, text, block)
         if self._build.contents is None:
             return self._mapped(self.messages[index])
         spans = _joined_spans(self._parts, self._build.sources_of) if self._parts is not None else None
         if spans is not None:
             return MappedText(self.words[index], spans, "", "0")
-        if self._plain_blocks is not None:
-            block, traced = self._plain_blocks[index]
-            place, role = str(index), block.role
-        else:
-            _, sent, whole = self._sent
-            place, role, traced = sent[index]
-            block = whole[index]
-        if block is not None and type(traced) is str:
+        _, sent, whole = self._sent
+        return self._message(*sent[index], whole[index])
+
+    def _message(self, place: str, role: str, text: str, block: Block | None) -> MappedText:
+        if block is not None and type(text) is str:
             line, text_of = self._build.lines.get(id(block)), self._build.text_of
             if line is not None:
-                return MappedText(traced, line.spans or line.own_spans(self._build.sources_of), role, place)
-            traced = text_of(block) if text_of is not None else traced
-        return MappedText(plain(traced), spans_of(traced), role, place)
+                return line.message(place, role, self._build.sources_of)
+            text = text_of(block) if text_of is not None else text
+        return MappedText(plain(text), spans_of(text), role, place)
 
     def block(self, index: int) -> MappedText:
         """Return a block with its spans."""

@@ -135,7 +135,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
 
         def has_lost_messages(blocks: Iterable[tuple[Block, str]]) -> bool:
             texts_of_others = [text for block, text in blocks if id(block) not in texts.whole and not texts.has(block)]
-            return has_words_of(texts_of_others, [message.data for message in chat.messages])
+            return has_words_of(texts_of_others, lambda: [message.data for message in chat.messages])
 
         def unused(traced: Plan | None) -> Iterator[tuple[str, str]]:
             if plan.lore_result is not None and traced is not None and traced.lore_result is not None:

@@ -10,7 +10,7 @@ from tavernkit._text.traced import given
 from tavernkit.errors import log_warning
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
-from tavernkit.prompt._context import DrawnNumbers
+from tavernkit.prompt._context import FREEZE, DrawnNumbers
 from tavernkit.prompt._inputs import GroupDecision
 from tavernkit.prompt._pipeline import Pipeline
 from tavernkit.prompt._plan import Plan
@@ -21,7 +21,7 @@ from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._group_activation import decide, with_speaker
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
-from tavernkit.silly_tavern._pipeline import CHAT_PIPELINE, CHAT_STORY, TEXT_PIPELINE, TEXT_STORY
+from tavernkit.silly_tavern._pipeline import CHAT_MESSAGE, CHAT_PIPELINE, CHAT_STORY, TEXT_PIPELINE, TEXT_STORY
 from tavernkit.silly_tavern._scripts.prompt_scripts import ChosenScripts
 from tavernkit.silly_tavern._services import Services
 from tavernkit.silly_tavern._state import Half, SillyTavernState
@@ -133,10 +133,14 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
             traced = traced_context(context, lines, kept, wanted, numbers, variables.as_read(), copies, known)
             state = SillyTavernState(traced, self.services)
             state.read_entry, state.reports, state.half = entries, False, half
+            text = context.text_completion and not self._own_pipeline
+            if half == "chat" and built.lore != FREEZE and isinstance(plan.lore_result, WorldInfoResult):
+                state.lore_result = plan.lore_result
             if half == "story":
-                (TEXT_STORY if context.text_completion else CHAT_STORY).run(state)
+                (TEXT_STORY if text else CHAT_STORY).run(state)
+            elif half == "chat" and not text:
+                CHAT_MESSAGE.run(state)
             else:
-                text = context.text_completion and not self._own_pipeline
                 (TEXT_PIPELINE if text else self.pipeline).run(state)
             return state
 

@@ -58,5 +58,8 @@ TEXT_PIPELINE: Pipeline[SillyTavernState] = Pipeline(
 CHAT_STORY: Pipeline[SillyTavernState] = Pipeline(*list(CHAT_PIPELINE)[: CHAT_PIPELINE.names.index("injection")])
 """Of chat completion, what writes the prompts around the chat: a source map may need no more."""
 
+CHAT_MESSAGE: Pipeline[SillyTavernState] = Pipeline(HooksStep())
+"""Of chat completion, what may change the user's new message before it is sent."""
+
 TEXT_STORY: Pipeline[SillyTavernState] = Pipeline(*list(TEXT_PIPELINE)[: TEXT_PIPELINE.names.index("injection")])
 """Of text completion, what writes the story string."""

@@ -206,9 +206,15 @@ class LineTexts:
         """
         if context.volatile == TAIL:
             return None
-        places = [place for _, block, place in self.others if id(block) not in known]
+        unknown = [(block, place) for _, block, place in self.others if id(block) not in known]
+        places = [place for _, place in unknown]
         if not self._as_text:
-            return "story" if _prompts_around_chat(context).issuperset(places) else None
+            if _prompts_around_chat(context).issuperset(places):
+                return "story"
+            # Only hooks have to run if they changed the message, which is sent as they left it.
+            said = context.message
+            changed = all(place == len(self.lines) and block.content == said for block, place in unknown)
+            return "chat" if changed and "{" not in said else None
         if context.active_context_template.in_chat:
             return None
         count = len(self.lines)
@@ -248,7 +254,6 @@ class LineTexts:
         assert index is not None
         return self._line(index)
 
-    @property
     def words(self) -> list[str]:
         """What the lines say, as they are stored and as regex scripts changed them."""
         edits = [line.edits.text for line in self.whole.values() if line.edits is not None]
@@ -328,9 +333,10 @@ def placed_texts(state: SillyTavernState, lines: Sequence[int]) -> list[PlacedTe
         state: The state after the build.
         lines: The lines of the chat that it had.
     """
-    if state.half != "story":
-        assert state.plan is not None
+    if state.plan is not None:
         return [(place_of(block, lines), block.content) for block in state.plan.blocks]
+    if state.half == "chat":
+        return [(lines[-1] + 1 if lines else 0, state.context.message)]
     if state.context.text_completion:
         collapses = state.context.settings.power_user.collapse_newlines
         segments = normalised(state.draft.story, collapse_newlines=collapses)

@@ -41,7 +41,9 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Scan and place."""
-        result = (state.context.lore_engine or state.services.lore_engine).scan(self.scan_input(state))
+        result = state.lore_result
+        if result is None:
+            result = (state.context.lore_engine or state.services.lore_engine).scan(self.scan_input(state))
         state.lore_sources = LoreSources(result, selected_books(state.context, state.services))
         if state.context.lore == FREEZE and not state.context.skip_world_info_registration:
             result = freeze_lore(state, result)
