@@ -324,6 +324,9 @@ async def test_context_sizes_are_known_or_asked() -> None:
     async def fails(path: str) -> Any:
         raise HTTPError("no", status=500)
 
+    llama._call = fails
+    now[0] = 1300
+    assert await llama.of("any") == 2048  # as before, while the server does not answer
     assert await ContextLength(None, fails).of("claude-x") == 200_000
     assert await ContextLength(None, fails).of("nobody-knows") == CONTEXT_LENGTH
     assert await ContextLength(4096, fails).of("claude-x") == 4096

@@ -100,6 +100,15 @@ async def test_an_upstreams_key_is_stored_encrypted_or_not_at_all(start: StartAp
     assert secret not in repr(rows)
 
 
+async def test_only_upstreams_have_keys(start: StartApp) -> None:
+    """A route has none: those behind it have."""
+    upstreams = {"main": {"route": [{"upstream": "own"}]}, "own": {"dialect": "scripted"}}
+    async with start(secret_key="pass phrase", upstreams=upstreams) as client:
+        for name, status in (("own", 204), ("main", 404), ("nothing", 404)):
+            reply = await client.put(f"/api/upstreams/{name}/key", json={"api_key": "k"})
+            assert reply.status_code == status, reply.text
+
+
 async def test_secrets_and_words_are_not_logged(start: StartApp, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="tavernkit"):
         async with start(ScriptedModel("a reply of note"), **KEYED, secret_key="pass phrase") as client:

@@ -94,7 +94,8 @@ class ContextLength:
         if self._call is not None and self._is_old():
             async with self._looking:
                 if self._is_old():
-                    self._listed = await _lengths(self._call)
+                    found = await _lengths(self._call)
+                    self._listed = self._listed if found is None else found
                     self._looked_at = self._clock()
         listed = self._listed.get(model, self._listed.get(""))
         return listed if isinstance(listed, int) else known_length(model)
@@ -107,8 +108,8 @@ class ContextLength:
         return self._clock() - self._looked_at >= CONTEXT_LENGTH_SECONDS
 
 
-async def _lengths(call: Call) -> JsonObject:
-    """Return sizes by model name; the empty name means the only model. Empty if the server fails."""
+async def _lengths(call: Call) -> JsonObject | None:
+    """Return sizes by model name; the empty name means the only model. None if the server fails."""
     try:
         async with asyncio.timeout(ASKING_SECONDS):
             body = await call("/models")
@@ -119,7 +120,7 @@ async def _lengths(call: Call) -> JsonObject:
                 return {"": _number((await _properties(call)).get("n_ctx"))}
     except (ModelError, TimeoutError) as error:
         logger.info("a model's server does not say its context size: %s", error)
-        return {}
+        return None
     found: JsonObject = {str(model.get("id")): _length(model) for model in models}
     if len(models) == 1:
         found[""] = _length(models[0])

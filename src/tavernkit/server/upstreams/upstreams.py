@@ -207,7 +207,8 @@ class UpstreamKeys:
 
     async def set(self, name: str, api_key: str) -> None:
         """Store an upstream's key and use it from now on."""
-        self._upstreams.get(name)
+        if name not in self._upstreams.names():  # a route has no key of its own
+            raise not_found("upstream", name)
         sealed, now = self._secrets.seal(api_key), time.time()
         async with self._database.write() as connection:
             await advisory_lock(connection, f"upstreams/{name}")
