@@ -286,7 +286,8 @@ def test_the_database_by_the_command_line(
     assert "up to date" in run("migrate")
     assert "no keys" in run("keys")
     assert run("import", str(tmp_path / "cards")) == "1 character\n"
-    assert json.loads(run("import", str(example_path("aria.json")), "--json"))["imported"] == {"character": 1}
+    imported = json.loads(run("import", str(example_path("aria.json")), "--json"))
+    assert (imported["schema_version"], imported["imported"]) == (1, {"character": 1})
     made = json.loads(run("keys", "--create", "bot", "--scope", "chat", "--rate-limit", "5", "--json"))
     assert (made["scopes"], made["rate_limit"], made["key"][:3]) == (["chat"], 5, "tk-")
     assert "chat  bot  5 requests/minute\n" in run("keys")
@@ -297,7 +298,8 @@ def test_the_database_by_the_command_line(
     # The characters, and where each came from.
     assert "4 items" in run("backup", str(tmp_path / "backup.zip"))
     assert "4 items" in run("restore", str(tmp_path / "backup.zip"), data="two")
-    assert json.loads(run("keys", "--json", data="two"))[0]["id"] == made["id"]
+    kept = json.loads(run("keys", "--json", data="two"))
+    assert (made["schema_version"], kept["schema_version"], kept["keys"][0]["id"]) == (1, 1, made["id"])
     said = refused("restore", str(tmp_path / "backup.zip"), data="two")
     assert said == "error: the database is not empty: restore into a new one\n"
     assert "pass it to tavernkit server import" in refused("restore", str(tmp_path / "all.zip"), data="three")

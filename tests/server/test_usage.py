@@ -265,7 +265,9 @@ def test_the_command_prints_what_was_used(
     assert capsys.readouterr().out == "nothing was used\n"
     asyncio.run(fill())
     assert tavernkit(["server", "usage", "--by", "key,character", "--json", *options]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
+    report = json.loads(capsys.readouterr().out)
+    (row,) = report["usage"]
+    assert report["schema_version"] == 1
     assert (row["key"], row["character"], row["input_tokens"], row["output_tokens"]) == ("local", "aria", 7, 3)
     assert tavernkit(["server", "usage", "--by", "model", "--csv", *options]) == 0
     assert capsys.readouterr().out.splitlines()[0].startswith("upstream,model,requests,input_tokens")

@@ -165,13 +165,13 @@ def import_command(
     tavernkit server import ~/SillyTavern/data/default-user
     tavernkit server import aria.png
     """
-    from tavernkit.cli.terminal import show_json, show_line
+    from tavernkit.cli.terminal import show_line, show_report
 
     with _extra():
         from tavernkit.server.backups import import_path
     result = import_path(_settings(data, db, config), path)
     if as_json:
-        show_json(result)
+        show_report(result)
         return
     show_line(_count_text(result["imported"]) or "nothing was imported")
     if skipped := _count_text(result.get("skipped")):
@@ -292,7 +292,7 @@ def keys(
     """
     from dataclasses import asdict
 
-    from tavernkit.cli.terminal import show_json, show_line
+    from tavernkit.cli.terminal import show_line, show_report
 
     with _extra():
         from tavernkit.server import backups
@@ -310,13 +310,13 @@ def keys(
         allowance = Allowance(rate_limit=rate_limit, daily_tokens=daily_tokens, daily_cost=daily_cost)
         info, token = backups.create_key(settings, create, tuple(each for each in SCOPES if each in asked), allowance)
         if as_json:
-            show_json({**asdict(info), "key": token})
+            show_report({**asdict(info), "key": token})
         else:
             show_line(f"{info.id}  {token}")
         return
     listed = backups.list_keys(settings)
     if as_json:
-        show_json([asdict(each) for each in listed])
+        show_report({"keys": [asdict(each) for each in listed]})
         return
     if not listed:
         show_line("there are no keys: create one with --create NAME")
@@ -357,7 +357,7 @@ def usage(
     tavernkit server usage --by key,day
     tavernkit server usage --from 2026-11-01 --to 2026-11-30 --csv
     """
-    from tavernkit.cli.terminal import show, show_json, show_piece, table
+    from tavernkit.cli.terminal import show, show_piece, show_report, table
 
     with _extra():
         from tavernkit.server import backups
@@ -369,7 +369,7 @@ def usage(
     begin, end = (each.date() if each is not None else None for each in (first, last))
     rows = backups.read_usage(_settings(data, db, config), begin, end, chosen)
     if as_json:
-        show_json(rows)
+        show_report({"usage": rows})
     elif as_csv:
         show_piece(usage_csv(rows, chosen))
     elif not rows:
