@@ -98,6 +98,40 @@ def test_azure_names_what_its_address_lacks(field: str) -> None:
     assert str(refusal("azure_openai", **{field: " "})) == f"azure_openai: {field} must not be empty"
 
 
+@pytest.mark.parametrize("address", ["orla.azure.example", "https://", "https://[orla"])
+def test_azure_needs_a_whole_address(address: str) -> None:
+    refused = refusal("azure_openai", azure_base_url=address)
+    assert "azure_base_url must be a whole address" in str(refused)
+    assert refused.status == 400
+
+
+def test_a_password_in_azures_address_is_not_part_of_its_origin() -> None:
+    sent = request("azure_openai", azure_base_url="https://me:pw@orla.azure.example:8443/x")
+    assert sent.url.startswith("https://orla.azure.example:8443/openai/")
+
+
+@pytest.mark.parametrize(("value", "asked"), [(True, True), ("5", True), ("no", False), (-1, False), (None, False)])
+def test_token_probabilities_are_compared_as_javascript_does(value: Json, asked: bool) -> None:
+    body = request("xai", logprobs=value).body
+    assert body.get("top_logprobs") == (value if asked else None)
+
+
+@pytest.mark.parametrize(
+    ("top_p", "kept"), [("0.5", "top_p"), ("1", "temperature"), (None, "top_p"), ("x", "temperature")]
+)
+def test_claude_compares_top_p_as_javascript_does(top_p: Json, kept: str) -> None:
+    body = request("claude", model="claude-opus-4-1", reasoning_effort="auto", temperature=0.7, top_p=top_p).body
+    assert body.keys() & {"temperature", "top_p"} == {kept}
+
+
+def test_a_schema_of_another_type_asks_for_json_all_the_same() -> None:
+    assert request("openai", json_schema=True).body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"strict": True},
+    }
+    assert "response_format" not in request("openai", json_schema="").body
+
+
 def test_workers_ai_encodes_the_account() -> None:
     assert request("workers_ai").url == "https://api.cloudflare.com/client/v4/accounts/a%2Fb/ai/v1/chat/completions"
 

@@ -113,9 +113,7 @@ def _add_schema(body: JsonObject, tools: list[Json], given: PageBody, traits: fr
 
 def _limit_samplers(body: JsonObject, given: PageBody, traits: frozenset[Claude]) -> None:
     if Claude.ONE_SAMPLER in traits:
-        # A missing top_p is not below 1, but null is, as JavaScript compares.
-        below_one = "top_p" in given.body and given.number("top_p") < 1
-        body.pop("temperature" if below_one else "top_p", None)
+        body.pop("temperature" if given.number("top_p") < 1 else "top_p", None)
     if Claude.NO_SAMPLING in traits:
         _drop(body, *SAMPLERS)
 
@@ -126,7 +124,7 @@ def _set_thinking(body: JsonObject, given: PageBody, traits: frozenset[Claude]) 
         return False
     allowed = given.config.claude_enable_adaptive_thinking and Claude.ADAPTIVE_IF_ALLOWED in traits
     adaptive = Claude.NO_SAMPLING in traits or allowed
-    tokens = int(given.number("max_tokens"))
+    tokens = given.max_tokens
     budget = claude_budget(tokens, given.effort, stream=given.is_set("stream"), adaptive=adaptive)
     shows_thoughts = given.is_set("include_reasoning")
     if isinstance(budget, str):

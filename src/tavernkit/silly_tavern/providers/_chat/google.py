@@ -160,7 +160,7 @@ def _image_config(given: PageBody, traits: frozenset[Google]) -> JsonObject:
 
 def _thinking_config(given: PageBody) -> JsonObject:
     thinking: JsonObject = {"includeThoughts": given.is_set("include_reasoning")}
-    budget = google_budget(int(given.number("max_tokens")), given.effort, given.model)
+    budget = google_budget(given.max_tokens, given.effort, given.model)
     if isinstance(budget, int):
         thinking["thinkingBudget"] = budget
         if budget == 0 and given.source == "vertexai":

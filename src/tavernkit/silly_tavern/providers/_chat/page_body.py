@@ -8,7 +8,7 @@ from dataclasses import field
 from random import Random
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import json_stringify, to_string, truthy
+from tavernkit._text.js_values import UNDEFINED, json_stringify, to_number, to_string, truthy
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.cards._limits import Limits
 from tavernkit.cards._yaml_card import parse_yaml
@@ -79,12 +79,15 @@ class PageBody:
         value = self.body.get(key)
         return value if isinstance(value, str) else ""
 
+    @property
+    def max_tokens(self) -> int:
+        """The length of the reply; 0 if it is not set."""
+        length = self.number("max_tokens")
+        return int(length) if math.isfinite(length) else 0
+
     def number(self, key: str) -> float:
-        """Read a number; 0 for anything else."""
-        value = self.body.get(key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            return 0
-        return value
+        """Read a value as JavaScript compares it with a number: ``null`` is 0, a missing value is not a number."""
+        return to_number(self.body.get(key, UNDEFINED))
 
     def is_set(self, key: str) -> bool:
         """Return True if a value exists and is not ``0``, ``""``, ``false`` or ``null``; ``[]`` counts as set."""

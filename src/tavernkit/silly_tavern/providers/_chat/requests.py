@@ -63,14 +63,21 @@ def _azure(given: PageBody) -> str:
     values = {name: trim(given.text(name)) for name in ("azure_base_url", "azure_deployment_name", "azure_api_version")}
     missing = [name for name, value in values.items() if not value]
     if missing:
-        message = f"azure_openai: {', '.join(missing)} must not be empty"
-        answer: Json = {"error": {"message": message}}
-        raise RequestRefusedError(message, code="INCOMPLETE_ADDRESS", answer=answer)
-    base = urlsplit(values["azure_base_url"])
+        raise _incomplete(f"azure_openai: {', '.join(missing)} must not be empty")
+    try:
+        base = urlsplit(values["azure_base_url"])
+    except ValueError:
+        base = urlsplit("")
+    if not base.scheme or not base.hostname:
+        raise _incomplete("azure_openai: azure_base_url must be a whole address, such as https://NAME.openai.azure.com")
     return (
-        f"{base.scheme}://{base.netloc}/openai/deployments/{values['azure_deployment_name']}"
+        f"{base.scheme}://{base.netloc.rpartition('@')[2]}/openai/deployments/{values['azure_deployment_name']}"
         f"{CHAT_PATH}?api-version={values['azure_api_version']}"
     )
+
+
+def _incomplete(message: str) -> RequestRefusedError:
+    return RequestRefusedError(message, code="INCOMPLETE_ADDRESS", answer={"error": {"message": message}})
 
 
 def _workers_ai(given: PageBody) -> str:
@@ -226,7 +233,7 @@ def _read(body: Mapping[str, Json], connection: Connection, config: SillyTavernC
 def _schema(body: Mapping[str, Json]) -> JsonObject | None:
     schema, source = body.get("json_schema"), body.get("chat_completion_source")
     if not is_object(schema):
-        return None
+        return {} if truthy(schema) else None  # any value asks for JSON, only an object says which
     if not truthy(schema.get("value")):
         return schema
     return {**schema, "value": flatten_schema(schema["value"], source if isinstance(source, str) else "")}
