@@ -91,7 +91,7 @@ def tools_supported(preset: Preset) -> bool:
 
 
 def tools_callable(preset: Preset, generation_type: str) -> bool:
-    """Return Return True if the model may call tools in this generation."""
+    """Return True if the model may call tools in this generation."""
     return tools_supported(preset) and generation_type not in UNCALLING_TYPES
 
 

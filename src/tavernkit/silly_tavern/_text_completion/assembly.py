@@ -64,7 +64,7 @@ class AssembledText:
     cut: int | None = None
     """With a ``HistoryCut``, the number of the first chat line that is in the prompt."""
     frozen: list[FrozenLine] = field(default_factory=list[FrozenLine])
-    """Return lore that is in the prompt as a line of the history."""
+    """Lore that is in the prompt as a line of the history."""
 
     def segments(self) -> list[Segment]:
         """The prompt, piece by piece."""

@@ -120,7 +120,7 @@ def textgen_request(
 
 
 def provider_choice(body: Mapping[str, Json]) -> JsonObject:
-    """Return OpenRouter's provider preferences; None if the user has none."""
+    """Return OpenRouter's provider preferences; empty if the user has none."""
     choice: JsonObject = {}
     order, quantizations = body.get("provider"), body.get("quantizations")
     if is_list(order) and order:

@@ -131,7 +131,7 @@ def novelai_request(body: Mapping[str, Json], connection: Connection) -> Provide
 
 @cache
 def _built_in() -> Mapping[str, JsonObject]:
-    """Return Return NovelAI's own bans, biases and exceptions, by model family."""
+    """Return NovelAI's own bans, biases and exceptions, by model family."""
     tables = read_data("tavernkit.silly_tavern.providers", "novelai_tokens.json")
     return cast("Mapping[str, JsonObject]", json.loads(tables))
 
