@@ -32,6 +32,7 @@ from tavernkit.risu_ai._sending.exchange import AsyncModel, Model, SendResult, d
 from tavernkit.risu_ai._sending.send import Send
 from tavernkit.risu_ai._services import Services
 from tavernkit.risu_ai._state import RisuState
+from tavernkit.risu_ai._steps.memory import LAST_MEMORY
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.stores._variables import VariablesOverlay
 
@@ -239,10 +240,6 @@ def build(**inputs: Unpack[RisuAIInputs]) -> RisuPlan:
 @cache
 def _shared() -> Builder:
     return Builder()
-
-
-LAST_MEMORY = "lastMemory"
-"""Where a chat keeps the first message of its prompt."""
 
 
 def replay(builder: Builder, **inputs: Unpack[RisuAIInputs]) -> Iterator[ReplayedTurn]:

@@ -150,7 +150,8 @@ def _comparison(compare: Callable[[float, float], bool]) -> _Operation:
     return operation
 
 
-def _divide(left: float, right: float) -> float:
+def divide(left: float, right: float) -> float:
+    """Divide (``/``), also by zero."""
     if right != 0:
         return left / right
     if left == 0 or left != left:
@@ -179,7 +180,7 @@ _OPERATIONS: dict[str, _Operation] = {
     "+": _arithmetic(lambda left, right: left + right),
     "-": _arithmetic(lambda left, right: left - right),
     "*": _arithmetic(lambda left, right: left * right),
-    "/": _arithmetic(_divide),
+    "/": _arithmetic(divide),
     "%": _arithmetic(remainder),
     "^": _arithmetic(power),
     "<": _comparison(lambda left, right: left < right),

@@ -107,7 +107,7 @@ def chat_id(message: RisuMessage) -> str | None:
 
 
 def generation_id(message: RisuMessage) -> str:
-    """Return the id of a message's generation; None if it has none."""
+    """Return the id of a message's generation; empty if it has none."""
     info = message.raw.get("generationInfo")
     found = info.get("generationId") if is_mapping(info) else None
     return found if isinstance(found, str) else ""

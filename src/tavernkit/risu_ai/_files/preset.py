@@ -143,7 +143,7 @@ class Preset:
             main_prompt=_optional_text(data, "mainPrompt"),
             jailbreak=_optional_text(data, "jailbreak"),
             global_note=reader.text("globalNote"),
-            formating_order=with_persona(reader.texts("formatingOrder", DEFAULT_ORDER)),
+            formating_order=with_persona_prompt(reader.texts("formatingOrder", DEFAULT_ORDER)),
             prompt_preprocess=reader.flag("promptPreprocess"),
             prompt_template=read_cards(template, warn) if is_sequence(template) else None,
             prompt_settings=PromptSettings.from_json(settings, warn) if is_mapping(settings) else PromptSettings(),
@@ -255,7 +255,7 @@ def cls_default(name: str) -> str:
     return str(next(each.default for each in dataclasses.fields(Preset) if each.name == name))
 
 
-def with_persona(order: Sequence[str]) -> tuple[str, ...]:
+def with_persona_prompt(order: Sequence[str]) -> tuple[str, ...]:
     """Put ``personaPrompt`` before ``main`` in an order that has none, as RisuAI does when it loads a preset."""
     found = list(order)
     if "personaPrompt" not in found:

@@ -10,7 +10,7 @@ from tavernkit._values import Json, JsonObject, thaw
 from tavernkit.errors import Warn
 from tavernkit.risu_ai._files.database_codec import BUILT_IN_PRESET
 from tavernkit.risu_ai._files.message_pack import Packed
-from tavernkit.risu_ai._files.preset import DEFAULT_MODEL, DEFAULT_ORDER, with_persona
+from tavernkit.risu_ai._files.preset import DEFAULT_MODEL, DEFAULT_ORDER, with_persona_prompt
 from tavernkit.risu_ai._files.settings import BuiltInTexts
 from tavernkit.risu_ai._lorebook.book import migrate_entries
 from tavernkit.risu_ai._objects import made_id
@@ -181,7 +181,7 @@ def _fill_prompts(database: Stored, texts: BuiltInTexts) -> None:
         database["top_p"] = 1
     order = database["formatingOrder"]
     if isinstance(order, list):
-        database["formatingOrder"] = [*with_persona([each for each in order if isinstance(each, str)])]
+        database["formatingOrder"] = [*with_persona_prompt([each for each in order if isinstance(each, str)])]
     if not isinstance(presets := database.get("botPresets"), list) or not presets:
         database |= {"botPresets": [dict(BUILT_IN_PRESET)], "botPresetsId": 0}
     pages = database.get("loreBook")

@@ -9,11 +9,11 @@ from tavernkit._values import FrozenJson, FrozenObject
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, changing, explained, source_of
 from tavernkit.risu_ai._limits import MAX_FILLED_TEXT
+from tavernkit.risu_ai._lorebook.activation import POINT_PREFIX
 from tavernkit.risu_ai._lorebook.result import ActiveLore, InjectedText
 
 DEPTH, REVERSE_DEPTH, BEFORE_DESCRIPTION = "depth", "reverse_depth", "before_desc"
 AFTER_DESCRIPTION = ("after_desc", "personality", "scenario")
-POINT_PREFIX = "pt_"
 _POINT = "{{position::"
 
 

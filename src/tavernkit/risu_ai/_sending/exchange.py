@@ -20,7 +20,7 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from dataclasses import field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from tavernkit import models
 from tavernkit._arguments import require
@@ -34,9 +34,6 @@ from tavernkit.risu_ai._plan import RisuPlan
 from tavernkit.risu_ai._requests.messages import RequestRules
 from tavernkit.risu_ai._requests.reference import EMPTY_KEYS, RisuRequest
 from tavernkit.stores._variables import VariableChanges
-
-if TYPE_CHECKING:
-    from tavernkit.risu_ai._plan import RisuPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

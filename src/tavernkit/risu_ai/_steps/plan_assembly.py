@@ -6,7 +6,6 @@ That is what did not fit, and what nothing prints.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from tavernkit._values import LazySequence
 from tavernkit.budget._report import EvictionRecord, TrimReport
@@ -27,18 +26,16 @@ from tavernkit.risu_ai._budget import (
 )
 from tavernkit.risu_ai._caching import cache_marks, moved_lore
 from tavernkit.risu_ai._chat.chat_log import chat_id
+from tavernkit.risu_ai._lorebook.activation import POINT_PREFIX
 from tavernkit.risu_ai._lorebook.result import ActiveLore
 from tavernkit.risu_ai._plan import RisuPlan, llm_options, make_blocks
 from tavernkit.risu_ai._prompt_template.cards import AuthorNoteCard, ChatMLCard, PlainCard, SlotCard, TemplateCard
-from tavernkit.risu_ai._prompt_template.lore_places import DEPTH, POINT_PREFIX, in_lorebook_slot, points_in
+from tavernkit.risu_ai._prompt_template.lore_places import DEPTH, in_lorebook_slot, points_in
 from tavernkit.risu_ai._prompt_template.slots import ORDER_NAMES, Slots
 from tavernkit.risu_ai._requests.messages import RequestRules, with_bias
 from tavernkit.risu_ai._requests.text_completion import TextRules
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai._triggers.build_triggers import edit_list
-
-if TYPE_CHECKING:
-    from tavernkit.risu_ai._state import RisuState
 
 
 def reference_report(state: RisuState, final_tokens: int) -> TrimReport:

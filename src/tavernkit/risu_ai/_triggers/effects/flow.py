@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tavernkit._text.js_values import UNDEFINED, number_to_string, parse_float, remainder, to_number, truthy
-from tavernkit.risu_ai._cbs.calculator import calculate
+from tavernkit.risu_ai._cbs.calculator import calculate, divide
 from tavernkit.risu_ai._cbs.limits import FunctionFailure
 from tavernkit.risu_ai._triggers.conditions import compare
 from tavernkit.risu_ai._triggers.program import EffectTable
@@ -135,19 +135,11 @@ def update_message(run: Run, effect: Effect) -> None:
 _VARIABLE = re.compile(r"\$([a-zA-Z0-9_]+)")
 
 
-def _divide(left: float, right: float) -> float:
-    if right != 0:
-        return left / right
-    if left == 0 or left != left or right != right:
-        return math.nan
-    return math.copysign(math.inf, left) * math.copysign(1.0, right)
-
-
 _V1_OPERATORS: dict[str, Callable[[float, float], float]] = {
     "+=": lambda old, new: old + new,
     "-=": lambda old, new: old - new,
     "*=": lambda old, new: old * new,
-    "/=": _divide,
+    "/=": divide,
 }
 _V2_OPERATORS: dict[str, Callable[[float, float], float]] = {**_V1_OPERATORS, "%=": remainder}
 
