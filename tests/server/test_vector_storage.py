@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +139,37 @@ async def test_a_missing_or_failing_upstream_is_reported(
             answer = await client.post(f"/api/sessions/{session}/messages", json={"content": MESSAGE})
             assert reason in " ".join(answer.json()["warnings"])
             assert reason in " ".join((await built(client, session))["warnings"])
+
+
+async def test_searches_leave_threads_to_those_they_wait_for(
+    start: StartApp, folder: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking up the name of an upstream's server takes one of asyncio's threads."""
+    embed = Upstream.call
+
+    async def call(self: Upstream, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
+        await asyncio.to_thread(lambda: None)
+        return await embed(self, method, path, body)
+
+    monkeypatch.setattr(Upstream, "call", call)
+    model = ScriptedModel("Aye.", name="gpt-4o")
+    async with start(model, upstreams=UPSTREAMS, from_sillytavern=folder) as client:
+        session = (await sessions(client))[made.chat_name(6)]["id"]
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        async with asyncio.timeout(20):
+            answer = await client.post(f"/api/sessions/{session}/messages", json={"content": MESSAGE})
+    assert (answer.status_code, answer.json()["warnings"]) == (200, [])
+
+
+async def test_a_damaged_index_is_reported(start: StartApp, folder: Path, tmp_path: Path, asked: list[str]) -> None:
+    model = ScriptedModel("Aye.", name="gpt-4o")
+    async with start(model, upstreams=UPSTREAMS, from_sillytavern=folder) as client:
+        session = (await sessions(client))[made.chat_name(6)]["id"]
+        (tmp_path / "vectors").mkdir()
+        (tmp_path / "vectors" / f"{session}.sqlite").write_bytes(b"no database" * 100)
+        answer = await client.post(f"/api/sessions/{session}/messages", json={"content": MESSAGE})
+    assert answer.status_code == 200
+    assert answer.json()["warnings"] == ["Vector Storage found nothing: file is not a database"]
 
 
 def test_vectors_that_were_not_asked_for_are_refused() -> None:

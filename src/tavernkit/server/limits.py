@@ -85,6 +85,8 @@ PREDICTED_SESSIONS: Final = 256
 MAX_PREDICTED_TURNS: Final = 1000
 
 BUILD_THREADS: Final = 4
+WAITING_BUILD_THREADS: Final = 16
+"""Builds that wait for an upstream's vectors, at the same time."""
 SHORT_BUILD_SECONDS: Final = 0.01
 """Builds that take no longer than this run in the event loop, others in threads."""
 KNOWN_BUILDS: Final = 4096

@@ -176,8 +176,8 @@ class SillyTavernAdapter:
         given = host.given
 
         async def work(function: Callable[[], T], /) -> T:
-            if given.embed is not None:  # it waits for an upstream
-                return await asyncio.to_thread(function)
+            if given.embed is not None:
+                return await self._build_executor.run_waiting(function)
             return await self._build_executor.run(given.size, function)
 
         chat = st.Chat(

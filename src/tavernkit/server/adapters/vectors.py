@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -162,7 +163,7 @@ def searching(
     def search(plan: st.ChatPlan) -> st.VectorResults:
         try:
             return vectors.search(plan, embedder, chat=chat, folder=folder)
-        except (TavernKitError, ValueError, OSError) as error:
+        except (TavernKitError, ValueError, OSError, sqlite3.Error) as error:
             logger.warning("Vector Storage found nothing: %s", error)
             notes.append(f"Vector Storage found nothing: {error}")
             return st.VectorResults()

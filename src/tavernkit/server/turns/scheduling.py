@@ -13,7 +13,7 @@ from typing import TypeVar
 from tavernkit._values import LRUCache
 from tavernkit._workers import seconds_waited
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.limits import BUILD_THREADS, KNOWN_BUILDS, SHORT_BUILD_SECONDS
+from tavernkit.server.limits import BUILD_THREADS, KNOWN_BUILDS, SHORT_BUILD_SECONDS, WAITING_BUILD_THREADS
 
 Built = TypeVar("Built")
 
@@ -106,6 +106,7 @@ class BuildExecutor:
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(BUILD_THREADS, thread_name_prefix="tavernkit-build")
+        self._waiting = ThreadPoolExecutor(WAITING_BUILD_THREADS, thread_name_prefix="tavernkit-waiting-build")
         self._seconds: LRUCache[Hashable, float] = LRUCache(KNOWN_BUILDS)
 
     async def run(self, kind: Hashable, build: Callable[[], Built]) -> Built:
@@ -116,9 +117,14 @@ class BuildExecutor:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, self._timed, kind, build)
 
+    async def run_waiting(self, build: Callable[[], Built]) -> Built:
+        """Build in a thread that may wait for an upstream: not in one that others, or the upstream's call, need."""
+        return await asyncio.get_running_loop().run_in_executor(self._waiting, build)
+
     def close(self) -> None:
         """Refuse new builds."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        for executor in (self._executor, self._waiting):
+            executor.shutdown(wait=False, cancel_futures=True)
 
     def _at_once(self, kind: Hashable, build: Callable[[], Built]) -> Built:
         """Build with a look at the clock on the wall: the thread's own asks the system, which takes longer."""
