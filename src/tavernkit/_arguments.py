@@ -171,7 +171,7 @@ _PLAIN: Mapping[type, _Kind] = {
 
 
 def _class_kind(cls: type) -> _Kind:
-    wanted = f"{'an' if cls.__name__[0] in 'AEIOUaeiou' else 'a'} {cls.__name__}"
+    wanted = f"{'an' if cls.__name__[0] in 'AEIO' else 'a'} {cls.__name__}"
     if not getattr(cls, "_is_protocol", False):
         return _Kind(wanted, lambda value: isinstance(value, cls), frozenset((cls,)))
     members = [name for name in _protocol_members(cls) if name == "__call__" or not name.startswith("_")]

@@ -7,6 +7,7 @@ import gc
 import json
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -361,6 +362,23 @@ async def test_lines_count_from_either_end_and_must_be_there() -> None:
     ):
         with pytest.raises(ConfigError, match="there is no line"):
             await work
+
+
+@pytest.mark.parametrize(
+    ("work", "told"),
+    [
+        (lambda talk: talk.edit(0, None), "text must be text"),
+        (lambda talk: talk.edit("0", "x"), "index must be a whole number"),
+        (lambda talk: talk.choose_greeting("1"), "index must be a whole number"),
+        (lambda talk: talk.swipe("up"), "direction must be one of left, right"),
+        (lambda talk: talk.send("Look!", attachments="a.png"), "attachments must be a list"),
+    ],
+)
+async def test_operations_say_what_to_pass(work: Callable[[Conversation], Awaitable[object]], told: str) -> None:
+    talk, chat, _ = conversation()
+    with pytest.raises(ConfigError, match=told):
+        await work(talk)
+    assert chat.texts == ["Hello."]
 
 
 def interrupt_next_wait(monkeypatch: pytest.MonkeyPatch, when: threading.Event | None = None) -> None:

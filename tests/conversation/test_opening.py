@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -195,6 +196,25 @@ def test_mistakes_are_explained(tmp_path: Path, platform) -> None:
         Conversation.open(card=card(), platform="other")  # pyright: ignore[reportArgumentType]
     with pytest.raises(tk.ConfigError, match="card"):
         Conversation.open(card=3, platform=platform)  # pyright: ignore[reportArgumentType]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"members": "aria.json"}, "members must be a list"),
+        ({"group": "group.json"}, "members="),
+        ({"persona": 5}, "persona must be text"),
+        ({"greeting": "1"}, "greeting must be a whole number"),
+        ({"tools": len}, "a list of functions and toolsets"),
+        ({"options": "temperature"}, "options must be a mapping"),
+        ({"inputs": 5}, "inputs must be a mapping"),
+        ({"undo_limit": -1}, "undo_limit must be 0 or more"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_say_what_to_pass(platform, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(tk.ConfigError, match=told):
+        Conversation.open(card=card(), platform=platform, **given)
 
 
 @BOTH

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ from tavernkit.errors import ConfigError
 from tavernkit.models._anthropic import AnthropicReader
 from tavernkit.models._google import GoogleReader
 from tavernkit.models.errors import error_text
+from tavernkit.testing import ScriptedModel
+from tavernkit.vibe_tavern import DirectiveDefinition, DirectiveRegistry, PromptRunner, ToolLoopRunner, render_liquid
 from tavernkit.vibe_tavern._directives.definitions import StructuredOutputOptions
 from tavernkit.vibe_tavern._json_schema import json_schema_of
 from tavernkit.vibe_tavern._liquid_macros.filters import isodate, isotime, pick, rollp, unixtime
@@ -18,6 +22,34 @@ from tavernkit.vibe_tavern._steps import PlanAssemblyConfig
 from tavernkit.vibe_tavern._tool_calling.calls import arguments_size, parse_arguments
 from tavernkit.vibe_tavern._tool_calling.functions import FunctionToolset
 from tavernkit.vibe_tavern._tool_calling.transforms import tool_calls_object_to_array
+from tests.vibe_tavern.support import config
+
+
+def loop(tools: Any = ()) -> ToolLoopRunner:
+    return ToolLoopRunner(PromptRunner(ScriptedModel("Yes.")), config(), tools=tools, executor=print)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (lambda: PromptRunner("openai:gpt-4o"), "a model such as tk.model"),  # pyright: ignore[reportArgumentType]
+        (lambda: PromptRunner(ScriptedModel()).build_request("Hi"), "config must be a RunnerConfig"),  # pyright: ignore[reportArgumentType]
+        (lambda: PromptRunner(ScriptedModel()).build_request(config(), "Hi"), "goes into message="),  # pyright: ignore[reportArgumentType]
+        (lambda: asyncio.run(PromptRunner(ScriptedModel()).perform("Hi")), "build_request"),  # pyright: ignore[reportArgumentType]
+        (lambda: loop(print), "FunctionToolset"),
+        (lambda: loop([print]), "FunctionToolset"),
+        (lambda: asyncio.run(loop().run(5)), "user_text must be text"),  # pyright: ignore[reportArgumentType]
+        (lambda: asyncio.run(loop().run("Hi", max_turns="3")), "max_turns must be a whole number"),  # pyright: ignore[reportArgumentType]
+        (lambda: asyncio.run(loop().run("Hi", on_event="x")), "on_event must be a function"),  # pyright: ignore[reportArgumentType]
+        (lambda: DirectiveRegistry(["ui.toast"]), "a mapping with type"),  # pyright: ignore[reportArgumentType]
+        (lambda: DirectiveDefinition(5), "type must be text"),  # pyright: ignore[reportArgumentType]
+        (lambda: render_liquid(None), "text must be text"),  # pyright: ignore[reportArgumentType]
+        (lambda: render_liquid("Hi", on_error="ignore"), "on_error must be one of"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_mistakes_say_what_to_pass(mistake: Callable[[], object], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        mistake()
 
 
 def test_arguments_packed_twice_are_unpacked() -> None:

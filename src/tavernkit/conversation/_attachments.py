@@ -31,6 +31,8 @@ def load_attachments(given: Iterable[AttachmentInput]) -> list[Attachment]:
     Raises:
         ConfigError: An item is neither a file nor an attachment.
     """
+    if isinstance(given, (str, os.PathLike, Attachment)):
+        raise ConfigError("attachments must be a list: pass attachments=[…]")
     found: list[Attachment] = []
     for each in given:
         if isinstance(each, Attachment):

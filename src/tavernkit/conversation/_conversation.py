@@ -143,6 +143,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             FileFormatError: A file cannot be read, or is of the wrong kind.
         """
         require_choice("platform", platform, ("silly_tavern", "risu_ai"))
+        require("inputs", inputs, Mapping[str, object] | None)
         if card is None and not members:
             raise ConfigError("pass card=, or members= for a group", code="CARD_REQUIRED")
         box = ToolBox(tools)
@@ -211,6 +212,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         Raises:
             ConfigError: There is no such character or group; the message lists those that exist.
         """
+        require("inputs", inputs, Mapping[str, object] | None)
         box = ToolBox(tools)
         undo = UndoHistory(undo_limit)
         given = Materials(preset=preset, user=user, greeting=greeting, model=model, tools=box, undo=undo, warn=warn)
@@ -264,6 +266,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         Raises:
             ConfigError: There is no such character, chat, persona or preset; the message lists those that exist.
         """
+        require("inputs", inputs, Mapping[str, object] | None)
         box = ToolBox(tools)
         given = Materials(user=user, model=model, tools=box, undo=UndoHistory(undo_limit), warn=warn)
         made, place = open_save(
@@ -345,6 +348,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
 
     async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
         """Show the next swipe of the last reply; right of the newest one, ask for another."""
+        require_choice("direction", direction, ("left", "right"))
         return await self._turn("swipe", lambda: self.chat.swipe(direction))
 
     async def continue_reply(self, text: str = "") -> Turn:

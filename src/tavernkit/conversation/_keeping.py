@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
+from tavernkit._arguments import require
 from tavernkit._turns import Chat
 from tavernkit._values import JsonObject
 from tavernkit.conversation._changes import Changes, changes_between
@@ -105,6 +106,7 @@ class ChatKeeper:
 
     async def choose_greeting(self, index: int) -> None:
         """Show another greeting. 0 is the first message, 1 the first alternate."""
+        require("index", index, int)
         await self._change(lambda: self.chat.choose_greeting(index))
 
     async def edit(self, index: int, text: str) -> None:
@@ -114,6 +116,7 @@ class ChatKeeper:
             index: The line, from 0; negative ones count from the end.
             text: Its new text.
         """
+        require("text", text, str)
         await self._change(lambda: self.chat.edit(self._place(index), text))
 
     async def delete(self, index: int) -> None:
@@ -198,6 +201,7 @@ class ChatKeeper:
 
     def _place(self, index: int) -> int:
         """Return a line's index counted from the start."""
+        require("index", index, int)
         count = line_count(self.chat)
         if not -count <= index < count:
             raise ConfigError(f"there is no line {index}: the chat has {count}", code="NO_SUCH_LINE")

@@ -28,6 +28,7 @@ class ModelHost:
         options: Mapping[str, object] | None = None,
     ) -> None:
         require("model", model, Model | None, "a model such as tk.model('openai:gpt-4o')")
+        require("options", options, Mapping[str, object] | None)
         self.model = model
         self.options: JsonObject = dict(options or {})  # pyright: ignore[reportAttributeAccessIssue]  # JSON by contract
         self.cache: PromptCache | None = None

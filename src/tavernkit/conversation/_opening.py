@@ -79,9 +79,14 @@ class Materials:
 
     def __post_init__(self) -> None:
         require("card", self.card, CardInput | None, "a path, a loaded card (tk.load) or a Character")
-        if isinstance(self.books, (str, bytes, os.PathLike, WorldBook)):
-            raise ConfigError("books must be a list: pass books=[…]", code="INVALID_ARGUMENT")
+        for name in ("books", "members"):
+            if isinstance(getattr(self, name), (str, bytes, os.PathLike, WorldBook, Bundle, Character)):
+                raise ConfigError(f"{name} must be a list: pass {name}=[…]", code="INVALID_ARGUMENT")
+        if self.group is not None and not self.members:
+            raise ConfigError("a group needs its characters: pass members=[…]", code="INVALID_ARGUMENT")
         require("user", self.user, str | User | None)
+        require("persona", self.persona, str)
+        require("greeting", self.greeting, int)
         require("model", self.model, Model | None, "a model such as tk.model('openai:gpt-4o')")
 
     @property

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias, TypeGuard
 
+from tavernkit._arguments import require
 from tavernkit._turns import ToolOutcome
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.errors import ConfigError
@@ -31,6 +32,7 @@ class ToolBox:
     """Runs the tools of a conversation. An error in a tool becomes a result that the model can read."""
 
     def __init__(self, tools: Iterable[ToolInput] = (), *, timeout: float | None = TOOL_TIMEOUT_SECONDS) -> None:
+        require("tools", tools, Iterable, "a list of functions and toolsets")
         functions = FunctionToolset()
         toolsets: list[Toolset] = []
         for tool in tools:

@@ -10,8 +10,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from tavernkit._arguments import require
 from tavernkit._turns import Chat
 from tavernkit._values import Json, JsonObject, is_list, is_object, same_start
+from tavernkit.errors import ConfigError
 
 UNDO_LIMIT: Final = 50
 """How many operations can be undone."""
@@ -126,6 +128,9 @@ class UndoHistory:
     """
 
     def __init__(self, limit: int = UNDO_LIMIT) -> None:
+        require("undo_limit", limit, int)
+        if limit < 0:
+            raise ConfigError(f"undo_limit must be 0 or more, not {limit}")
         self.limit = limit
         self._patches: deque[tuple[JsonObject, int]] = deque(maxlen=limit)
         self._latest: JsonObject | None = None

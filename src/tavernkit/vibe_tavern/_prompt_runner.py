@@ -169,7 +169,7 @@ class PromptRunner:
             model: The model; requests name the model of their configuration.
             clock: Measures how long requests take.
         """
-        require("model", model, Model)
+        require("model", model, Model, "a model such as tk.model('openai:gpt-4o')")
         self.model = model
         self._clock = clock
 
@@ -208,6 +208,8 @@ class PromptRunner:
             PreflightError: The provider would refuse the request.
             ConfigError: An option or a name is wrong.
         """
+        require("config", config, RunnerConfig)
+        require("prompt", prompt, Plan | Request | None, "a Plan or a Request (the user's text goes into message=)")
         given = _own_options(llm_options)
         base = _as_request(prompt)
         defaults = thaw_object(config.llm_options_defaults)
@@ -321,6 +323,7 @@ class PromptRunner:
         await self.model.aclose()
 
     def _check_dialect(self, request: PromptRequest) -> None:
+        require("request", request, PromptRequest, "a PromptRequest made by build_request()")
         if request.dialect in NATIVE_DIALECTS and self.model.dialect != request.dialect:
             raise ConfigError(
                 f"the request is written for {request.dialect!r} and the model speaks {self.model.dialect!r}",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from typing import TypeAlias
 
-from tavernkit._arguments import check_values
+from tavernkit._arguments import check_values, require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.coerce import trim_blanks
 from tavernkit._values import Json, JsonObject, is_mapping, is_sequence, shown, thaw_object
@@ -41,6 +41,7 @@ class DirectiveDefinition:
     payload: object = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
+        require("type", self.type, str)
         if not trim_blanks(self.type):
             raise ConfigError("a directive definition needs a type such as 'ui.toast'", code="DIRECTIVE_TYPE_REQUIRED")
         json_schema_of(self.payload, "DirectiveDefinition.payload")
@@ -94,7 +95,10 @@ class DirectiveRegistry:
 
 
 def _definition(value: DirectiveDefinition | Mapping[str, object]) -> DirectiveDefinition:
-    return value if isinstance(value, DirectiveDefinition) else DirectiveDefinition.from_mapping(value)
+    if isinstance(value, DirectiveDefinition):
+        return value
+    require("a directive definition", value, Mapping[str, object], "a DirectiveDefinition, or a mapping with type")
+    return DirectiveDefinition.from_mapping(value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
+from tavernkit._arguments import require, require_choice
 from tavernkit._text.strict_json import byte_length
 from tavernkit._text.traced import join, plain
 from tavernkit._values import EMPTY_OBJECT, LRUCache, is_mapping, thaw_object
@@ -77,6 +78,8 @@ def render_liquid(
         now_ms: The clock, in milliseconds.
         warn: Called with each warning.
     """
+    require("text", text, str)
+    require_choice("on_error", on_error, get_args(OnError))
     raising = strict or on_error == "raise"
     problem: LiquidError
     if byte_length(text) > MAX_LIQUID_BYTES:

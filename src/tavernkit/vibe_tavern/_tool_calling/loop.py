@@ -128,6 +128,9 @@ class ToolLoopRunner:
             ToolLoopLimitError: There was no answer within the limits.
             ToolUseError: Tools were required but not used, or failed.
         """
+        require("user_text", user_text, str)
+        require("max_turns", max_turns, int)
+        require("on_event", on_event, Callable[..., object] | None)
         messages: list[Message] = history_messages(history)
         run = ToolLoopRun(self._settings, prompt, messages, user_text, events.EventEmitter(on_event))
         return await run.loop(max_turns, final_stream=final_stream)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, Protocol, cast
 
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.coerce import boolean, trim_blanks
 from tavernkit._values import JsonObject, freeze_object, is_mapping, thaw_object
@@ -96,6 +97,7 @@ class ToolRegistry:
     """
 
     def __init__(self, definitions: Iterable[ToolDefinition | Mapping[str, object]] = ()) -> None:
+        require("tools", definitions, Iterable, "a toolset such as FunctionToolset([…]), or a list of definitions")
         self.definitions: tuple[ToolDefinition, ...] = tuple(_definition(each) for each in definitions)
         seen: set[str] = set()
         for each in self.definitions:
@@ -160,8 +162,9 @@ def _definition(value: object) -> ToolDefinition:
     if is_mapping(value):
         return ToolDefinition.from_mapping(value)
     if not isinstance(value, ToolDefinition):
+        advice = ": pass functions as FunctionToolset([…])" if callable(value) else ""
         raise ConfigError(
-            f"a tool definition must be a ToolDefinition or a mapping, not {type(value).__name__}",
+            f"a tool definition must be a ToolDefinition or a mapping, not {type(value).__name__}{advice}",
             code="INVALID_TOOL_DEFINITION",
         )
     return value
