@@ -16,6 +16,7 @@ from tavernkit import silly_tavern as st
 from tavernkit.embeddings import VectorIndex
 from tavernkit.models import ModelError
 from tavernkit.server.adapters.vectors import vectors_of
+from tavernkit.server.logs import request_id
 from tavernkit.server.upstreams.upstream import Upstream
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import StartApp
@@ -149,8 +150,10 @@ async def test_searches_leave_threads_to_those_they_wait_for(
 
     async def call(self: Upstream, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         await asyncio.to_thread(lambda: None)
+        asked_by.add(request_id.get())
         return await embed(self, method, path, body)
 
+    asked_by = set[str | None]()
     monkeypatch.setattr(Upstream, "call", call)
     model = ScriptedModel("Aye.", name="gpt-4o")
     async with start(model, upstreams=UPSTREAMS, from_sillytavern=folder) as client:
@@ -159,6 +162,7 @@ async def test_searches_leave_threads_to_those_they_wait_for(
         async with asyncio.timeout(20):
             answer = await client.post(f"/api/sessions/{session}/messages", json={"content": MESSAGE})
     assert (answer.status_code, answer.json()["warnings"]) == (200, [])
+    assert asked_by == {answer.headers["x-request-id"]}
 
 
 async def test_a_damaged_index_is_reported(start: StartApp, folder: Path, tmp_path: Path, asked: list[str]) -> None:

@@ -8,6 +8,8 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import copy_context
+from functools import partial
 from typing import TypeVar
 
 from tavernkit._values import LRUCache
@@ -119,7 +121,8 @@ class BuildExecutor:
 
     async def run_waiting(self, build: Callable[[], Built]) -> Built:
         """Build in a thread that may wait for an upstream: not in one that others, or the upstream's call, need."""
-        return await asyncio.get_running_loop().run_in_executor(self._waiting, build)
+        in_context = partial(copy_context().run, build)  # whose request and trace the upstream's call is
+        return await asyncio.get_running_loop().run_in_executor(self._waiting, in_context)
 
     def close(self) -> None:
         """Refuse new builds."""
