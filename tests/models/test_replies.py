@@ -209,6 +209,22 @@ async def test_a_broken_stream_keeps_what_was_said() -> None:
     assert caught.value.partial is None
 
 
+@pytest.mark.parametrize(
+    ("content_type", "portions"),
+    [
+        ("text/event-stream", [b'data: {"choices":[{"delta":{"content":"Hel"}}]}\n\n', b'data: {"choices":[{"de']),
+        ("application/x-ndjson", [b'{"choices":[{"delta":{"content":"Hel"}}]}\n', b'{"choices":[{"de']),
+    ],
+)
+async def test_a_stream_cut_inside_an_event_keeps_what_was_said(content_type: str, portions: list[bytes]) -> None:
+    cut = RawBytes(portions, content_type)
+    async with serve(ScriptedModel(cut)) as server, OpenAIModel("m", _at(server.url)) as model:
+        with pytest.raises(ConnectionFailedError, match="before the reply") as caught:
+            await pieces_of(model)
+    assert caught.value.partial is not None
+    assert caught.value.partial.text == "Hel"
+
+
 async def test_a_broken_connection_keeps_what_was_said() -> None:
     scripted = ScriptedModel(Disconnect(after=["Hel", "lo"]))
     async with serve(scripted) as server, OpenAIModel("m", _at(server.url)) as model:

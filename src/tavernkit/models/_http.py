@@ -326,7 +326,7 @@ class HttpModel(AsyncContext):
                     if event.data.strip():
                         yield self._event(event.data)
         for event in parser.finish():
-            if event.data.strip():
+            if event.data.strip() and not _is_cut(event.data):
                 yield self._event(event.data)
 
     async def _lines(self, response: httpx.Response) -> AsyncGenerator[JsonObject | None]:
@@ -340,8 +340,9 @@ class HttpModel(AsyncContext):
                     if line.strip():
                         yield self._object(line.decode("utf-8", "replace"), "a line of the stream")
                 begun.append(rest)
-        if last := b"".join(begun).strip():
-            yield self._object(last.decode("utf-8", "replace"), "a line of the stream")
+        last = b"".join(begun).decode("utf-8", "replace")
+        if last.strip() and not _is_cut(last):
+            yield self._object(last, "a line of the stream")
 
     def _event(self, data: str) -> JsonObject | None:
         return None if data.startswith(DONE) else self._object(data, "an event of the stream")
@@ -387,6 +388,17 @@ class HttpModel(AsyncContext):
         except httpx.InvalidURL as error:
             raise ConfigError(self._redactor.text(f"base_url: {error}"), code="INVALID_BASE_URL") from None
         raise problem
+
+
+def _is_cut(text: str) -> bool:
+    """Return True for the beginning of a JSON object, with which a stream breaks off; its reader reports that."""
+    if not text.lstrip().startswith("{"):
+        return False
+    try:
+        strict_json.loads(text)
+    except ValueError:
+        return True
+    return False
 
 
 def _below(base: str, path: str) -> str:
