@@ -104,3 +104,22 @@ def test_the_list_of_functions_has_no_markup(tavernkit: Tavernkit) -> None:
     functions = {each["name"]: each for each in json.loads(tavernkit("cbs", "list", "--json").out)["functions"]}
     assert functions["getvar"]["description"].endswith("null if it is not set.")
     assert "$$, $&, $` and $'" in functions["replace"]["description"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--request", "koboldcpp"], "--request koboldcpp is for --dialect text"),
+        (["--request", "openai", "--platform", "risu_ai"], "use --request or --curl without 'openai'"),
+        (["--base-url", "http://localhost:5001"], "--base-url is for --request SOURCE or --curl"),
+    ],
+)
+def test_a_request_that_cannot_be_shown_is_refused(tavernkit: Tavernkit, words: list[str], said: str) -> None:
+    outcome = tavernkit("build", CARD, "--message", "Hi", *words)
+    assert (outcome.code, said in outcome.err) == (2, True)
+
+
+def test_a_source_may_take_messages_and_text(tavernkit: Tavernkit) -> None:
+    for dialect in ("openai", "text"):
+        request = tavernkit("build", CARD, "--message", "Hi", "--request", "openrouter", "--dialect", dialect, "--json")
+        assert json.loads(request.out)["url"].startswith("https://openrouter.ai/")

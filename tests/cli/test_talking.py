@@ -500,3 +500,9 @@ def test_the_nearest_provider_is_suggested(tavernkit: Tavernkit) -> None:
 def test_a_card_is_not_a_chat_to_continue(tavernkit: Tavernkit) -> None:
     outcome = tavernkit("chat", CARD, "--chat", CARD, "--model", "scripted")
     assert (outcome.code, "is a card, not a chat" in outcome.err) == (2, True)
+
+
+def test_a_failure_suggests_only_what_can_be_typed(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    saved = tmp_path / "aria.jsonl"
+    outcome = tavernkit("chat", CARD, "--base-url", NO_MODEL, "--save", str(saved), "--say", "Hi")
+    assert (outcome.code, "your message is kept" in outcome.err, "/regenerate" in outcome.err) == (4, True, False)

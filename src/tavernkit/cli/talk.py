@@ -68,6 +68,8 @@ class Talk:
         self.failed = 0
         self.stopped = False
         """True if the user stopped the last reply."""
+        self.asking = False
+        """True if the user can type commands."""
         self.draft = ""
         """The text that the next input line starts with."""
 
@@ -98,6 +100,7 @@ class Talk:
     def ask(self) -> int:
         """Let the user type until they leave, and return the exit code."""
         session = self.session
+        self.asking = True
         show(f"Talking to {session.character_name}. /help lists commands, /quit ends.")
         # Without wrapping: a path must not be broken.
         show_line(f"The chat is saved in {session.path}; continue it with --chat.\n")
@@ -161,7 +164,9 @@ class Talk:
         except (ModelError, MaxTokensExceededError, RequestFailedError, StoreError) as error:
             self.failed += 1
             show_piece("\n" if any(shown) else "")
-            kept = "the partial reply is kept" if any(shown) else "your message is kept, /regenerate asks again"
+            kept = "the partial reply is kept" if any(shown) else "your message is kept"
+            if self.asking and not any(shown):
+                kept += ", /regenerate asks again"
             complain(f"{error} ({self.session.address}); {kept}", kind="error")
             return None
         last = self.chat.last

@@ -12,7 +12,7 @@ import typer
 import typer.core
 
 from tavernkit.cli.build_options import TEXT, BuildOptions
-from tavernkit.cli.options import takes
+from tavernkit.cli.options import Platform, takes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -86,11 +86,12 @@ def build(
     from tavernkit.prompt._trace import TraceCollector
     from tavernkit.report import overview
 
+    source = None if request == PAGE else request
+    _refuse_misplaced(source, options, base_url=base_url and not curl)
     plan = build_plan(options, **({"instrumenter": TraceCollector()} if trace else {}))
     if save is not None:
         saved = {"schema_version": SCHEMA_VERSION, **plan.to_dict()}
         save.write_text(json.dumps(saved, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    source = None if request == PAGE else request
     if curl:
         wire = _wire(plan, source, options, base_url)
         show_text(curl_command(wire, _key_variable(source or _own_source(plan))))
@@ -124,6 +125,22 @@ def build(
             show("", part)
     if save is not None:
         show(f"\nThe plan is in {save}")
+
+
+def _refuse_misplaced(source: str | None, options: BuildOptions, *, base_url: object) -> None:
+    """Raise if the request would not be what its options say."""
+    if source is None:
+        if base_url:
+            raise typer.BadParameter("--base-url is for --request SOURCE or --curl")
+        return
+    if options.chosen_platform is Platform.RISU_AI:
+        raise typer.BadParameter(
+            f"in RisuAI the preset's model decides where a request goes: use --request or --curl without {source!r}"
+        )
+    from tavernkit.silly_tavern.providers import CHAT_SOURCES, TEXT_BACKENDS
+
+    if source in TEXT_BACKENDS and source not in CHAT_SOURCES and options.dialect != TEXT:
+        raise typer.BadParameter(f"--request {source} is for --dialect {TEXT}")
 
 
 def _answer(plan: Plan, payload: object, *, explain: bool, trace: bool) -> object:
