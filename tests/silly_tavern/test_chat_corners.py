@@ -13,7 +13,7 @@ from tavernkit.silly_tavern import ChatFile, ChatMessage, Preset, RegexScripts, 
 from tavernkit.silly_tavern._chat.attachments import inline_media, size_of_data_url
 from tavernkit.silly_tavern._chat.chat_log import chat_log
 from tavernkit.silly_tavern._chat.core_chat import CoreMessage
-from tavernkit.silly_tavern._chat_completion.tools import tool_calls, tools_supported
+from tavernkit.silly_tavern._chat_completion.tools import tool_calls
 from tavernkit.silly_tavern._scripts.regex_scripts import read_scripts
 from tavernkit.silly_tavern._world_info.entry import new_entry
 from tavernkit.silly_tavern._world_info.importers import read_lore_png
@@ -21,6 +21,7 @@ from tavernkit.silly_tavern.errors import LoreParseError, UnconsumedMacroError
 from tavernkit.silly_tavern.providers._chat.google import convert_google
 from tavernkit.silly_tavern.providers._chat.messages import PromptNames
 from tavernkit.silly_tavern.providers._chat.own import convert_mistral
+from tavernkit.silly_tavern.providers._chat.page import tools_supported
 from tests.silly_tavern.scene import build, contents, preset
 
 GEMINI = {"chat_completion_source": "makersuite", "google_model": "gemini-2.5-pro", "media_inlining": True}

@@ -25,10 +25,10 @@ from tavernkit.prompt._block import Block, Message
 from tavernkit.prompt._plan import Plan
 from tavernkit.silly_tavern._chat.output_cleanup import custom_stop_strings
 from tavernkit.silly_tavern._chat.vector_storage import VectorCall
-from tavernkit.silly_tavern._chat_completion.tools import Tool, tools_callable
+from tavernkit.silly_tavern._chat_completion.tools import Tool
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import PowerUser
-from tavernkit.silly_tavern.providers._chat.page import ChatInput, chat_page_body
+from tavernkit.silly_tavern.providers._chat.page import ChatInput, chat_page_body, tools_callable
 from tavernkit.silly_tavern.providers._chat.page_body import yaml_keys, yaml_object
 from tavernkit.silly_tavern.providers._chat.page_models import LOGIT_BIAS_SOURCES, takes_no_system_role
 from tavernkit.silly_tavern.providers._text.given import TextInput, bias_entries, number

@@ -1,4 +1,4 @@
-"""Tool calls: whether they are supported, what they cost, and how past ones are sent."""
+"""Tool calls: what they cost, and how past ones are sent."""
 
 from __future__ import annotations
 
@@ -19,13 +19,6 @@ from tavernkit._values import (
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.core_chat import CoreMessage
 from tavernkit.silly_tavern._files.preset import Preset
-
-TOOL_POST_PROCESSING = ("", "merge_tools", "semi_tools", "strict_tools")
-"""Prompt post-processing that keeps tool calls."""
-
-SOURCES_WITHOUT_TOOLS = ("perplexity",)
-UNCALLING_TYPES = ("impersonate", "quiet", "continue")
-"""Generation types without tool calls."""
 
 REASONING_SOURCES = ("openrouter", "custom")
 """Sources that accept reasoning with a tool call."""
@@ -78,21 +71,6 @@ class ToolCalls:
     calls: tuple[JsonObject, ...]
     results: tuple[tuple[str, str], ...]
     reasoning: str | None = None
-
-
-def tools_supported(preset: Preset) -> bool:
-    """Return True if a preset's source and model support tools."""
-    source = preset.chat_completion_source
-    if not preset.function_calling or preset.custom_prompt_post_processing not in TOOL_POST_PROCESSING:
-        return False
-    if source in ("openai", "azure_openai") and preset.model.startswith("gpt-6-astra"):
-        return False
-    return source not in SOURCES_WITHOUT_TOOLS
-
-
-def tools_callable(preset: Preset, generation_type: str) -> bool:
-    """Return True if the model may call tools in this generation."""
-    return tools_supported(preset) and generation_type not in UNCALLING_TYPES
 
 
 def reservation_text(tools: Sequence[Tool]) -> str:

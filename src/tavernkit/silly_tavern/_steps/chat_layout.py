@@ -32,10 +32,11 @@ from tavernkit.silly_tavern._chat_completion.prompt_collection import (
     merge_built_ins,
     override_by_card,
 )
-from tavernkit.silly_tavern._chat_completion.tools import reservation_text, tools_callable
+from tavernkit.silly_tavern._chat_completion.tools import reservation_text
 from tavernkit.silly_tavern._files.preset_prompts import PresetPrompt, never_sent
 from tavernkit.silly_tavern._provenance import OWN_PERSONA, title_of
 from tavernkit.silly_tavern._state import SillyTavernState
+from tavernkit.silly_tavern.providers._chat.page import tools_callable
 
 
 class EntriesStep(Step[SillyTavernState, NoConfig]):

@@ -26,13 +26,13 @@ from tavernkit.silly_tavern._chat_completion.plan import (
     sampling_options,
     system_becomes_user,
 )
-from tavernkit.silly_tavern._chat_completion.tools import tools_supported
 from tavernkit.silly_tavern._limits import LONG_TEXT_CHARACTERS
 from tavernkit.silly_tavern._macros.engine import left_over_macros
 from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._steps.prepare import group_names
 from tavernkit.silly_tavern._token_counting.vocabularies import token_encoder
 from tavernkit.silly_tavern.errors import UnconsumedMacroError
+from tavernkit.silly_tavern.providers._chat.page import tools_supported
 
 BlockCache = LRUCache[object, Block]
 

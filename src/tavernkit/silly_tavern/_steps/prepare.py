@@ -38,7 +38,6 @@ from tavernkit.silly_tavern._chat.extension_prompts import EXTENSION as MEMORY_E
 from tavernkit.silly_tavern._chat.vector_storage import EXTENSION as VECTORS_EXTENSION
 from tavernkit.silly_tavern._chat.vector_storage import KINDS, VectorResults, VectorStorage, data_bank, forced_entry
 from tavernkit.silly_tavern._chat_completion.layout import ExampleBlock
-from tavernkit.silly_tavern._chat_completion.tools import tools_supported
 from tavernkit.silly_tavern._group import group_depth_prompts, merge_cards, settings_fingerprint
 from tavernkit.silly_tavern._provenance import CARD_FIELD
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
@@ -46,6 +45,7 @@ from tavernkit.silly_tavern._services import selected_books
 from tavernkit.silly_tavern._state import SillyTavernState
 from tavernkit.silly_tavern._steps.unused import report_unused
 from tavernkit.silly_tavern._world_info.selection import file_stem, list_entries
+from tavernkit.silly_tavern.providers._chat.page import tools_supported
 
 SHOWN_MESSAGES = 100
 """How many messages of a chat SillyTavern shows when it opens it."""

@@ -111,7 +111,7 @@ def chat_page_body(preset: Preset, messages: Sequence[JsonObject], given: ChatIn
         body["seed"] = preset.seed
     if _asks_for_several(preset, given):
         body["n"] = preset.n
-    elif given.tools and _offers_tools(preset, given):
+    elif given.tools and given.can_call_tools is not False and tools_callable(preset, given.generation_type):
         body |= {"tools": [*given.tools], "tool_choice": "auto"}
     rules.drop_refused(body, source, model)
     return body
@@ -209,11 +209,18 @@ def _asks_for_several(preset: Preset, given: ChatInput) -> bool:
     )
 
 
-def _offers_tools(preset: Preset, given: ChatInput) -> bool:
+def tools_supported(preset: Preset) -> bool:
+    """Return True if a preset's source and model support tools."""
+    source = preset.chat_completion_source
+    if source in rules.OPENAI and preset.model.startswith("gpt-6-astra"):
+        return False
     return (
         preset.function_calling
-        and given.generation_type not in UNCALLING_TYPES
         and preset.custom_prompt_post_processing in TOOL_POST_PROCESSING
-        and preset.chat_completion_source not in rules.SOURCES_WITHOUT_TOOLS
-        and given.can_call_tools is not False
+        and source not in rules.SOURCES_WITHOUT_TOOLS
     )
+
+
+def tools_callable(preset: Preset, generation_type: str) -> bool:
+    """Return True if the model may call tools in this generation."""
+    return tools_supported(preset) and generation_type not in UNCALLING_TYPES

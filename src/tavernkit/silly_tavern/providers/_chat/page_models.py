@@ -160,7 +160,6 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(sources=OPENAI_LIKE, model=r"^(?=.*gpt).*vision", fields=(*STOPS_AND_BIAS, "logprobs")),
     Refusal(sources=OPENAI_LIKE, model=r"gpt-4.5", fields=("logprobs",)),
-    Refusal(sources=OPENAI, model=r"^gpt-6-astra", fields=NO_TOOLS),
     Refusal(sources=("azure_openai",), model=r"^gpt-[34]", fields=("reasoning_effort",)),
     Refusal(sources=("xai",), model=r"grok-3-mini", fields=(*PENALTIES, "stop")),
     Refusal(sources=("xai",), model=r"^(?!.*grok-3-mini)", fields=("reasoning_effort",)),
