@@ -17,7 +17,7 @@ from tavernkit.silly_tavern.providers._chat.messages import (
     PromptNames,
     copied,
     function_of,
-    part_url,
+    part_data,
     present,
     with_prefix,
 )
@@ -226,7 +226,6 @@ NO_PREFILL_MODELS = ("gemini-3.6-flash", "gemini-3.7-flash", "gemini-3.5-flash-l
 """Models that refuse to continue an answer, and sampling values."""
 SKIP_SIGNATURE = "skip_thought_signature_validator"
 _MEDIA = (("image_url", "image/png"), ("video_url", "video/mp4"), ("audio_url", "audio/mpeg"))
-_DATA_URL = re.compile(r"^data:([^;,]*+)[^,]*+,(.*)$", re.DOTALL)
 _RICH_KEYS = ("inlineData", "functionCall", "functionResponse", "thoughtSignature", "mediaResolution")
 
 
@@ -342,10 +341,11 @@ def _parsed(arguments: str) -> Json:
 
 
 def _media_part(piece: JsonObject, kind: str, default_mime: str, model: str) -> list[Json]:
-    found = _DATA_URL.match(part_url(piece, kind))
-    if not found:
+    found = part_data(piece, kind)
+    if found is None:
         return []
-    part = google_part("inlineData", {"mimeType": found[1] or default_mime, "data": found[2]})
+    media_type, data = found
+    part = google_part("inlineData", {"mimeType": media_type or default_mime, "data": data})
     media = piece.get(kind)
     detail = media.get("detail") if is_object(media) else None
     if "gemini-3" in model and detail in ("low", "high"):

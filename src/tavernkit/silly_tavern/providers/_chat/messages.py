@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -21,6 +22,8 @@ class ToolArgumentsError(MessageConversionError):
 
 Messages: TypeAlias = list[JsonObject]
 """OpenAI-style messages that a converter may change."""
+
+_DATA_URL = re.compile(r"^data:([^;,]*+)[^,]*+,(.*)$", re.DOTALL)
 
 
 def copied(messages: object) -> Messages:
@@ -68,6 +71,12 @@ def part_url(part: JsonObject, kind: str) -> str:
     media = part.get(kind)
     url = media.get("url") if is_object(media) else None
     return url if isinstance(url, str) else ""
+
+
+def part_data(part: JsonObject, kind: str) -> tuple[str, str] | None:
+    """Return the media type, which may be empty, and the data of a part with a ``data:`` address; None for others."""
+    found = _DATA_URL.match(part_url(part, kind))
+    return (found[1], found[2]) if found else None
 
 
 def tool_calls(message: JsonObject) -> Sequence[JsonObject]:

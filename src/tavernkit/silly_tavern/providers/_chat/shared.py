@@ -13,7 +13,7 @@ from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.silly_tavern.providers._chat.claude import cache_mark, turns_at_depth
 from tavernkit.silly_tavern.providers._chat.google import safety_settings
 from tavernkit.silly_tavern.providers._chat.message_forms import post_process, to_text_prompt
-from tavernkit.silly_tavern.providers._chat.messages import Messages, copied, part_url, tool_calls
+from tavernkit.silly_tavern.providers._chat.messages import Messages, copied, part_data, tool_calls
 from tavernkit.silly_tavern.providers._chat.models import TEXT_MODELS, VERBOSITY_MODELS, openai_effort
 from tavernkit.silly_tavern.providers._chat.page_body import (
     JSON_OBJECT,
@@ -252,7 +252,6 @@ ADDITIONS: Mapping[str, Callable[[PageBody, Draft], None]] = {
 """What each source adds (provider_requests §3, the table)."""
 
 
-_DATA_URL = re.compile(r"^data:([^;,]*+)[^,]*+,(.*)$", re.DOTALL)
 _SIGNATURE_FORMATS = (
     ("google/gemini", "google-gemini-v1"),
     ("anthropic/claude", "anthropic-claude-v1"),
@@ -274,11 +273,12 @@ def embed_media(messages: Sequence[JsonObject], *, audio: bool = True) -> Messag
 def _audio_part(part: Json) -> Json:
     if not is_object(part) or part.get("type") != "audio_url":
         return part
-    found = _DATA_URL.match(part_url(part, "audio_url"))
-    if not found:
+    found = part_data(part, "audio_url")
+    if found is None:
         return part
-    sound_format = "wav" if found[1] == "audio/wav" else "mp3"
-    return {"type": "input_audio", "input_audio": {"format": sound_format, "data": found[2]}}
+    media_type, data = found
+    sound_format = "wav" if media_type == "audio/wav" else "mp3"
+    return {"type": "input_audio", "input_audio": {"format": sound_format, "data": data}}
 
 
 def add_signatures(messages: Sequence[JsonObject], model: str, config: SillyTavernConfig = DEFAULT_CONFIG) -> Messages:
