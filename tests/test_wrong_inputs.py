@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, get_type_hints
 
 import pytest
 
-from tavernkit import Character, ConfigError, risu_ai, silly_tavern, vibe_tavern
+from tavernkit import Character, ConfigError, authoring, budget, lint, load, report, risu_ai, silly_tavern, vibe_tavern
 from tavernkit.cards import Bundle
 from tavernkit.prompt import Context
+from tavernkit.stores import InMemoryVariablesStore
 
 
 class Odd:
@@ -93,3 +95,23 @@ def test_a_loaded_file_is_a_character_for_both() -> None:
         assert platform.build(character=Bundle(card=CARD), **inputs).to_messages() == (
             platform.build(character=CARD, **inputs).to_messages()
         )
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (lambda: load(b"{}", limits=5), "limits must be a Limits"),  # pyright: ignore[reportArgumentType]
+        (lambda: lint.lint_file(None), "path must be text or a path"),  # pyright: ignore[reportArgumentType]
+        (lambda: list(lint.lint_bundle(CARD)), "a loaded file, such as tk.load"),  # pyright: ignore[reportArgumentType]
+        (lambda: authoring.diff_files("nothing.json", "nothing.json"), "there is no file 'nothing.json'"),
+        (lambda: report.overview(CARD), "plan must be a Plan"),  # pyright: ignore[reportArgumentType]
+        (lambda: report.render_html(CARD), "such as overview\\(plan\\)"),  # pyright: ignore[reportArgumentType]
+        (lambda: budget.inspect_plan(CARD), "plan must be a Plan"),  # pyright: ignore[reportArgumentType]
+        (lambda: budget.trim([], budget_tokens="5"), "budget_tokens must be a whole number"),  # pyright: ignore[reportArgumentType]
+        (lambda: budget.trim([], token_estimator="x"), "token_estimator must be an Estimator"),  # pyright: ignore[reportArgumentType]
+        (lambda: InMemoryVariablesStore({"gold": 3}), "'local'"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_functions_say_what_to_pass(mistake: Callable[[], object], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        mistake()

@@ -300,6 +300,13 @@ def test_a_file_that_is_too_large_is_a_finding(tmp_path: Path, monkeypatch: pyte
     assert codes(lint_file(path)[1]) == {"UNREADABLE_FILE"}
 
 
+@pytest.mark.parametrize("name", ["world.json", "card.png", "template.jinja", "preset.risup"])
+def test_a_file_that_is_not_there_is_a_finding(tmp_path: Path, name: str) -> None:
+    _, findings = lint_file(tmp_path / name)
+    assert [finding.code for finding in findings] == ["UNREADABLE_FILE"]
+    assert "there is no file" in findings[0].message
+
+
 def test_the_book_greetings_and_prompts_of_a_card_are_checked(tmp_path: Path) -> None:
     data = CARD["data"] | {  # pyright: ignore[reportOperatorIssue]
         "alternate_greetings": ["{{if x}}"],

@@ -11,7 +11,8 @@ from typing import Literal
 from tavernkit._dataclass import dataclass
 from tavernkit._text.json_pointer import escape
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw
-from tavernkit.cards import load, parse_json
+from tavernkit.cards import DEFAULT_LIMITS, load, parse_json
+from tavernkit.cards._source import read_file
 from tavernkit.cards._yaml_card import dump_yaml
 from tavernkit.errors import FileFormatError, TavernKitError, Warn, WarningLog, log_warning
 
@@ -66,7 +67,7 @@ def diff_values(old: object, new: object) -> list[Change]:
 
 def file_value(path: Path, *, warn: Warn = log_warning) -> Json:
     """Read the JSON of a file, including cards inside pictures or archives."""
-    data = path.read_bytes()
+    data = read_file(path, DEFAULT_LIMITS.max_file_bytes, limit="max_file_bytes")
     if data.lstrip()[:1] in (b"{", b"[") or data.startswith(b"\xef\xbb\xbf"):
         return parse_json(data, what=str(path), warn=warn)
     if path.suffix.lower() in (".risup", ".risupreset"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar, cast
 
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import FrozenObject, JsonObject, thaw_object
 from tavernkit.budget._estimator import default_estimator
@@ -118,6 +119,7 @@ def inspect_plan(
         include_message_metadata_tokens: Count the metadata of messages as well.
         include_metadata_details: Also list the tokens of the metadata.
     """
+    require("plan", plan, Plan)
     return inspect_messages(
         plan.messages,
         token_estimator=token_estimator,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias, get_args
 
-from tavernkit._arguments import require_choice
+from tavernkit._arguments import require, require_choice
 from tavernkit._dataclass import dataclass
 from tavernkit._values import thaw
 from tavernkit.budget._estimator import default_estimator
@@ -73,6 +73,10 @@ def trim(
         raise ConfigError(
             f"no trim strategy {strategy!r}: pass one of {', '.join(_STRATEGIES)}", code="UNKNOWN_STRATEGY"
         )
+    for name, value in (("budget_tokens", budget_tokens), ("max_tokens", max_tokens)):
+        require(name, value, int | None)
+    require("reserve_tokens", reserve_tokens, int)
+    require("token_estimator", token_estimator, Estimator | None)
     budget = _budget(budget_tokens, max_tokens, reserve_tokens)
     if message_overhead_tokens < 0:
         raise ConfigError(

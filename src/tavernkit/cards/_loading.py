@@ -107,6 +107,7 @@ def load(
         warn: Called with each warning.
         readers: Readers for your own formats.
     """
+    require("limits", limits, Limits | None)
     log = WarningLog(warn=_refuse if strict else warn)
     chosen = limits or DEFAULT_LIMITS
     opened = as_source(source, chosen)

@@ -6,12 +6,15 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tavernkit._arguments import require
 from tavernkit._values import is_mapping, is_sequence, thaw_object
-from tavernkit.cards import FileKind, kind_of
+from tavernkit.cards import Bundle, FileKind, kind_of
 from tavernkit.cards._requirements import Severity
+from tavernkit.cards._source import read_file
 from tavernkit.cards._validation import validate
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.lint import _presets as presets
@@ -22,7 +25,7 @@ from tavernkit.lint._scripts import lint_regex_scripts
 from tavernkit.lint._texts import Language, lint_head_text, lint_text, time_limit
 
 if TYPE_CHECKING:
-    from tavernkit.cards import Bundle, Character
+    from tavernkit.cards import Character
 
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -39,6 +42,7 @@ def lint_file(
         budget: Token budget of the lore; books that may need more are reported.
         language: The program whose macros the texts use; ``any`` decides for each text.
     """
+    require("path", path, str | PathLike[str])
     path, kind = Path(path), FileKind.CARD
     try:
         kind, value = recognise(path)
@@ -133,7 +137,7 @@ def _lint(path: Path, kind: FileKind, value: object, budget: int, language: Lang
     elif kind is FileKind.TEXT:
         yield from lint_text(_read(path), "/", "risu_ai" if path.suffix == ".cbs" else language)
     elif kind is FileKind.RISU_PRESET:
-        yield from presets.lint_risu_preset(path.read_bytes(), path.name)
+        yield from presets.lint_risu_preset(_bytes(path), path.name)
     elif value is None:
         yield from _lint_card(path, budget, language)
     else:
@@ -158,7 +162,7 @@ def _lint_json(path: Path, kind: FileKind, value: object, budget: int, language:
         from tavernkit.silly_tavern._world_info import import_world
 
         warnings = WarningLog()
-        book = import_world(path.name, path.read_bytes(), warn=warnings, strict=True)
+        book = import_world(path.name, _bytes(path), warn=warnings, strict=True)
         if book is not None:
             yield from lint_world_book(book, budget=budget, language=language)
     elif kind is FileKind.REGEX:
@@ -186,9 +190,7 @@ def _decode(data: bytes) -> str:
 
 
 def _bytes(path: Path) -> bytes:
-    if path.stat().st_size > MAX_BYTES:
-        raise TavernKitError(f"{path}: more than {MAX_BYTES} bytes")
-    return path.read_bytes()
+    return read_file(path, MAX_BYTES, limit="MAX_BYTES")
 
 
 FIXABLE = frozenset({"MISSING_FIELD", "BLANKS_AROUND_KEY"})
@@ -219,6 +221,7 @@ def lint_bundle(bundle: Bundle, *, budget: int = DEFAULT_BUDGET, language: Langu
         budget: Token budget of the lore; books that may need more are reported.
         language: The program whose macros the texts use; ``any`` decides for each text.
     """
+    require("bundle", bundle, Bundle, "a loaded file, such as tk.load(path)")
     for problem in validate(bundle):
         if problem.code in SAID_OF_THE_BOOK:
             continue

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit.cache import CacheReport
 from tavernkit.prompt import Moved
@@ -27,6 +28,7 @@ def render_html(view: Overview, *, title: str = "What the model sees", messages:
     """
     from jinja2 import Environment
 
+    require("view", view, Overview, "an Overview, such as overview(plan)")
     style, script = _asset("report.css"), _asset("report.js")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_asset("report.html"))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
 
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject, is_mapping
 from tavernkit.lore import LoreResult, LoreRow
@@ -133,6 +134,7 @@ def overview(plan: Plan, *, sources: bool = False) -> Overview:
         plan: The plan.
         sources: Also find the source of all words; this builds the prompt again.
     """
+    require("plan", plan, Plan)
     explanation = plan.explain()
     source_map = plan.source_map() if sources else None
     mapped = {text.id: text.spans for text in source_map.blocks} if source_map is not None else {}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Protocol, TypeGuard, runtime_checkable
 
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import FrozenJson, Json, JsonObject, freeze, freeze_object, is_mapping, is_sequence, thaw
 
@@ -85,6 +86,7 @@ class InMemoryVariablesStore:
     """
 
     def __init__(self, values: Mapping[str, Mapping[str, FrozenJson]] | None = None) -> None:
+        require("values", values, Mapping[str, Mapping[str, object]] | None, "a mapping such as {'local': {'gold': 3}}")
         self._scopes: dict[str, dict[str, Json]] = {}
         self._version = 0
         self._lock = threading.RLock()
