@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tavernkit.models._scripted import Disconnect
 from tavernkit.server.config import STUDIO_FOLDER
 from tavernkit.server.keys import Allowance, Scope
-from tavernkit.testing import ScriptedModel
+from tavernkit.server.studio_workspaces import LibraryShelf
+from tavernkit.studio._shelf import OpenRequest
+from tavernkit.testing import ScriptedModel, failure
 from tests.server.conftest import Client, StartApp
 
 API = "/api/studio"
@@ -121,6 +125,35 @@ async def test_a_key_that_has_used_up_its_day_cannot_talk(start: StartApp) -> No
         second = await client.post(f"{API}/talk/turn", json={"text": "More"}, headers=headers)
         assert "event: error" in second.text
         assert "budget_exceeded" in second.text
+
+
+async def test_a_changed_budget_counts_at_once(start: StartApp) -> None:
+    async with start(ScriptedModel("Well met.", repeat_last=True), require_keys=True) as client:
+        info, token = await client.service.keys.create("k", ("read", "chat"), Allowance(daily_tokens=1))
+        headers = {"Authorization": f"Bearer {token}"}
+        for more in (None, 1_000_000):
+            await client.service.keys.change(info.id, {"daily_tokens": more})
+            answer = await client.post(f"{API}/talk/turn", json={"text": "Hello"}, headers=headers)
+            assert "event: done" in answer.text
+        await client.service.keys.change(info.id, {"daily_tokens": 1})
+        assert "budget_exceeded" in (await client.post(f"{API}/talk/turn", json={}, headers=headers)).text
+
+
+async def test_a_request_that_fails_does_not_count(start: StartApp) -> None:
+    async with start(ScriptedModel(failure(400), Disconnect(after=["Well"]))) as client:
+        for counted in (0, 1):
+            answer = await client.post(f"{API}/talk/turn", json={"text": "Hello"})
+            assert "event: error" in answer.text
+            assert len((await client.get("/api/usage")).json()["data"]) == counted
+
+
+async def test_of_two_who_save_at_once_one_is_refused(client: Client) -> None:
+    shelf = LibraryShelf(client.service)
+    opened = (await shelf.open(OpenRequest())).workspace.state.one("card")
+    assert opened is not None
+    outcomes = await asyncio.gather(*(shelf.write(opened, each) for each in (b"{}", b"[]")), return_exceptions=True)
+    assert [str(each) for each in outcomes if each is not None] == ["Aria has been changed by somebody else"]
+    await shelf.write(opened, b"{}", overwrite=True)
 
 
 async def test_several_processes_share_one_studio(

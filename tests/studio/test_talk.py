@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ import pytest
 from tavernkit.cards import Character
 from tavernkit.models import ModelError, ScriptedModel
 from tavernkit.models._scripted import Hang
-from tavernkit.studio._api_types import EditIn
+from tavernkit.studio._api_types import EditIn, OpenIn
 from tavernkit.studio._app import Opened, open_workspace
-from tavernkit.studio._document import new_document
+from tavernkit.studio._build_inputs import Inputs
+from tavernkit.studio._changes import Edit
+from tavernkit.studio._document import Document, new_document
+from tavernkit.studio._shelf import FolderShelf, OpenedShelf, OpenRequest
 from tavernkit.studio._studio import Studio
-from tavernkit.studio._talk_models import ModelChoice
+from tavernkit.studio._talk_models import Event, ModelChoice
 from tavernkit.studio.errors import StudioError
 from tests.studio.conftest import Page
 
@@ -233,6 +237,68 @@ async def test_what_is_edited_during_a_reply_is_kept_and_so_is_the_reply() -> No
     assert (other.name, other.data) == ("Other", chat.data)
     card: Any = studio.workspace.document("card-1").data
     assert card["data"]["description"] == "Keeps bees."
+
+
+async def test_nothing_else_is_opened_when_a_reply_begins_meanwhile() -> None:
+    """The ids of documents are the same everywhere: the reply would end in the other chat."""
+    hanging = ModelChoice(id="slow", label="Slow", make=lambda: ScriptedModel(Hang(after=("Well", " then"))))
+    other = open_workspace(Opened())
+    other.document("chat-1")
+    events: AsyncGenerator[Event] | None = None
+
+    class Slowly(FolderShelf):
+        async def open(self, wanted: OpenRequest) -> OpenedShelf:
+            nonlocal events
+            events = studio.talk.turn("send", "Hello?")
+            await anext(events)
+            return OpenedShelf(other, Inputs())
+
+    studio = Studio(open_workspace(Opened()), models=[hanging], shelf=Slowly.__new__(Slowly))
+    with pytest.raises(StudioError, match="still coming"):
+        await studio.open(OpenIn())
+    assert events is not None
+    await events.aclose()
+    assert studio.workspace is not other
+    assert other.document("chat-1").saved
+
+
+async def test_what_is_saved_is_marked_where_it_was_opened() -> None:
+    opened, other = (open_workspace(Opened()) for _ in range(2))
+    card = opened.document("card-1")
+    opened.state = replace(opened.state, documents={**opened.state.documents, "card-1": replace(card, item="x/y")})
+
+    class Slowly(FolderShelf):
+        async def write(self, document: Document, content: bytes, *, overwrite: bool = False) -> str | None:
+            studio.workspace = other
+            return None
+
+    studio = Studio(opened, shelf=Slowly.__new__(Slowly))
+    opened.edit([Edit(document="card-1", op="replace", path="/data/name", value="Changed")])
+    await studio.save("card-1")
+    assert opened.document("card-1").saved
+    assert other.document("card-1").original == other.document("card-1").data
+
+
+async def test_one_model_serves_all_conversations_until_another_is_chosen() -> None:
+    made: list[Closing] = []
+
+    class Closing(ScriptedModel):
+        closed = False
+
+        async def aclose(self) -> None:
+            self.closed = True
+
+    def make() -> Closing:
+        made.append(Closing("Well.", repeat_last=True))
+        return made[-1]
+
+    studio = Studio(open_workspace(Opened()), models=[ModelChoice(id="m", label="M", make=make)])
+    for name in ("One", "Two"):
+        studio.edit([EditIn(document="card-1", op="replace", path="/data/name", value=name)])
+        assert [event async for event, _ in studio.talk.turn("send", "Hello?")][-1] == "done"
+    assert [each.closed for each in made] == [False]
+    await studio.talk.choose("scripted", None)
+    assert made[0].closed
 
 
 def test_keys_never_reach_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

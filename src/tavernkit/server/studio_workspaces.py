@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
 from fastapi import Request as HttpRequest
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit._values import Json, JsonObject
 from tavernkit.models import Accumulator, Model, ModelWrapper, Reply, ReplyPiece, Request
@@ -19,6 +21,7 @@ from tavernkit.server.config import STUDIO_FOLDER
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.keys import Client, Scope
 from tavernkit.server.service import Service
+from tavernkit.server.storage.database import advisory_lock
 from tavernkit.server.storage.items import Kind, item_file, item_info, list_items, save_item
 from tavernkit.server.upstreams.upstream import Upstream
 from tavernkit.studio import Studio, Workspace
@@ -44,6 +47,7 @@ class Studios:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._studios: OrderedDict[str, Studio] = OrderedDict()
+        self._clients: dict[str, Client] = {}
         self._opening = asyncio.Lock()
 
     async def find(self, request: HttpRequest) -> Studio:
@@ -59,14 +63,16 @@ class Studios:
                 "start them with `tavernkit serve --workers`, or start a service with one worker for Studio"
             )
             raise ServiceError(501, message, code="studio_not_available")
+        self._clients[client.owner] = client  # its budget may have changed
         async with self._opening:
             studio = self._studios.get(client.owner)
             if studio is None:
                 studio = self._studios[client.owner] = await self._open(client)
             self._studios.move_to_end(client.owner)
             while len(self._studios) > MAX_STUDIOS:
-                _, oldest = self._studios.popitem(last=False)
+                owner, oldest = self._studios.popitem(last=False)
                 await oldest.talk.aclose()
+                del self._clients[owner]
         return studio
 
     async def stop(self) -> None:
@@ -74,6 +80,7 @@ class Studios:
         for studio in self._studios.values():
             await studio.talk.aclose()
         self._studios.clear()
+        self._clients.clear()
 
     async def _client(self, request: HttpRequest) -> Client:
         needed = _scope(request)
@@ -91,14 +98,14 @@ class Studios:
     async def _open(self, client: Client) -> Studio:
         shelf = LibraryShelf(self._service)
         models = [
-            ModelChoice(id=f"upstream:{name}", label=name, make=lambda name=name: self._model(name, client))
+            ModelChoice(id=f"upstream:{name}", label=name, make=lambda name=name: self._model(name, client.owner))
             for name in self._service.upstreams.names()
         ]
         opened = await shelf.open(OpenRequest())
         return Studio(opened.workspace, inputs=opened.inputs, shelf=shelf, models=models)
 
-    def _model(self, name: str, client: Client) -> Model:
-        return AccountedModel(self._service, self._service.upstreams.get(name), client)
+    def _model(self, name: str, owner: str) -> Model:
+        return AccountedModel(self._service, self._service.upstreams.get(name), lambda: self._clients[owner])
 
 
 def _scope(request: HttpRequest) -> Scope:
@@ -152,14 +159,19 @@ class LibraryShelf:
 
     async def is_changed(self, document: Document) -> bool:
         """Return True if the item has a newer version."""
-        kind, item_id = _item(document)
         async with self._service.database.read() as connection:
-            return digest_of(await item_file(connection, kind, item_id)) != document.digest
+            return await self._is_changed(connection, document)
 
-    async def write(self, document: Document, content: bytes) -> str | None:
-        """Store a new version of the item; the library keeps no old ones."""
+    async def _is_changed(self, connection: AsyncConnection, document: Document) -> bool:
+        return digest_of(await item_file(connection, *_item(document))) != document.digest
+
+    async def write(self, document: Document, content: bytes, *, overwrite: bool = False) -> str | None:
+        """Store a new version of the item, unless there is one; the library keeps no old ones."""
         kind, item_id = _item(document)
         async with self._service.database.write() as connection:
+            await advisory_lock(connection, f"items/{kind}")
+            if not overwrite and await self._is_changed(connection, document):
+                raise StudioError(409, f"{document.title} has been changed by somebody else", code="changed_on_disk")
             info = await item_info(connection, kind, item_id)
             await save_item(
                 connection,
@@ -183,13 +195,13 @@ class LibraryShelf:
 class AccountedModel(ModelWrapper):
     """An upstream's model whose usage counts for a key, and is refused when the key has used up its budget."""
 
-    def __init__(self, service: Service, upstream: Upstream, client: Client) -> None:
+    def __init__(self, service: Service, upstream: Upstream, client: Callable[[], Client]) -> None:
         """Wrap the model of an upstream.
 
         Args:
             service: The service.
             upstream: The upstream of the model.
-            client: The client whose budget is used.
+            client: Returns the client whose budget is used, as it is now.
         """
         super().__init__(upstream.model)
         self._service = service
@@ -205,30 +217,33 @@ class AccountedModel(ModelWrapper):
         return reply
 
     async def stream(self, request: Request) -> AsyncGenerator[ReplyPiece]:
-        """Stream a request, and count its tokens however it ends."""
+        """Stream a request, and count its tokens however it ends, unless the model has said nothing."""
         await self._check()
         addressed = self._upstream.with_model(request)
         collected = Accumulator(addressed.model)
         try:
-            async for piece in self._upstream.model.stream(addressed):
-                collected.add(piece)
-                yield piece
+            async with aclosing(self._upstream.model.stream(addressed)) as pieces:
+                async for piece in pieces:
+                    collected.add(piece)
+                    yield piece
         finally:
-            await asyncio.shield(self._count(addressed, collected.reply()))
+            reply = collected.reply()
+            if collected.started or reply.usage.reported:
+                await asyncio.shield(self._count(addressed, reply))
 
     async def aclose(self) -> None:
         """Do nothing: the model belongs to the service."""
 
     async def _check(self) -> None:
         async with self._service.database.read() as connection:
-            await self._service.accounts.check(connection, self._client)
+            await self._service.accounts.check(connection, self._client())
 
     async def _count(self, request: Request, reply: Reply) -> None:
         exchanged = UpstreamExchange(
             upstream=self._upstream.name, config=self._upstream.config, request=request, reply=reply
         )
         async with self._service.database.write() as connection:
-            await self._service.accounts.add(connection, self._client.owner, uses_of([exchanged], "studio", None))
+            await self._service.accounts.add(connection, self._client().owner, uses_of([exchanged], "studio", None))
 
 
 def _item(document: Document) -> tuple[Kind, str]:

@@ -326,7 +326,7 @@ async def stop(studio: TheStudio, body: EmptyIn) -> Response:
 @talk_router.post("/model")
 async def choose_model(studio: TheStudio, body: ModelIn) -> Response:
     """Choose the model that answers."""
-    studio.talk.choose(body.model, body.script)
+    await studio.talk.choose(body.model, body.script)
     return StudioResponse(studio.talk.describe())
 
 

@@ -59,8 +59,14 @@ class Shelf(Protocol):
         """Return True if a document was changed elsewhere since it was opened."""
         ...
 
-    async def write(self, document: Document, content: bytes) -> str | None:
-        """Store a document; return the name of the backup of the old version, if any."""
+    async def write(self, document: Document, content: bytes, *, overwrite: bool = False) -> str | None:
+        """Store a document, unless it was changed elsewhere; return the name of the old version's backup, if any.
+
+        Args:
+            document: The document.
+            content: Its file.
+            overwrite: Store it anyway.
+        """
         ...
 
 
@@ -117,9 +123,9 @@ class FolderShelf:
         del document
         return False
 
-    async def write(self, document: Document, content: bytes) -> str | None:
+    async def write(self, document: Document, content: bytes, *, overwrite: bool = False) -> str | None:
         """Refuse: documents of a folder are files."""
-        del content
+        del content, overwrite
         raise StudioError(409, f"{document.title} has no file to save to: download it", code="not_writable")
 
 

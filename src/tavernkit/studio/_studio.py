@@ -242,6 +242,7 @@ class Studio:
             platform=asked.platform,
         )
         found = await shelf.open(wanted)
+        self.talk.check_free()  # a turn may have begun in the meantime, and would end in the other chat
         self.workspace, self.inputs = found.workspace, found.inputs
         self.prompts.forget()
         self.talk.forget()
@@ -256,17 +257,14 @@ class Studio:
         Raises:
             StudioError: It was changed elsewhere, or it cannot be written.
         """
-        document = self.workspace.document(document_id)
+        workspace = self.workspace  # another may be opened in the meantime
+        document = workspace.document(document_id)
         if not document.item:
-            workspace = self.workspace
             content, kept = await asyncio.to_thread(workspace.write_file, document, overwrite=overwrite)
             return workspace.mark_saved(document, content), kept
-        shelf = self._shelf()
-        if not overwrite and await shelf.is_changed(document):
-            raise StudioError(409, f"{document.title} has been changed by somebody else", code="changed_on_disk")
         content = await asyncio.to_thread(file_content, document)
-        kept = await shelf.write(document, content)
-        return self.workspace.mark_saved(document, content), kept
+        kept = await self._shelf().write(document, content, overwrite=overwrite)
+        return workspace.mark_saved(document, content), kept
 
     async def difference(self, document_id: str) -> JsonObject:
         """Return what saving would change, and whether the document was changed elsewhere."""

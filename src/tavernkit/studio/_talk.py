@@ -82,7 +82,7 @@ class Talk:
             "lines": lines,
         }
 
-    def choose(self, model: str, script: Sequence[str] | None) -> None:
+    async def choose(self, model: str, script: Sequence[str] | None) -> None:
         """Choose another model.
 
         Args:
@@ -91,7 +91,7 @@ class Talk:
         """
         self.models.require(model)
         self.check_free()
-        self.models.choose(model, script)
+        await self.models.choose(model, script)
         self._conversation = None
 
     async def turn(self, kind: TurnKind, text: str) -> AsyncGenerator[Event]:
@@ -209,6 +209,7 @@ class Talk:
         if self._conversation is not None:
             await self._conversation.aclose()
             self._conversation = None
+        await self.models.aclose()
 
     def forget(self) -> None:
         """Make the next turn start a new conversation with the current documents."""
@@ -232,7 +233,7 @@ class Talk:
             return self._conversation
         state = self._with_fitting_chat(state)
         document = self._chat_document(state)
-        model = self.models.make()
+        model = self.models.model()
         given = Materials(model=model, tools=self._tools, greeting=Turn.of(state).greeting, warn=WarningLog())
         chat: Chat
         if Turn.of(state).platform == RISU_AI:

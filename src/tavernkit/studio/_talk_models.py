@@ -46,6 +46,7 @@ class TalkModels:
         """The id of the model that answers."""
         self._script: tuple[str, ...] = ()
         self._said = 0
+        self._model: Model | None = None
 
     def describe(self) -> list[Json]:
         """Return the models that can be chosen, without their keys."""
@@ -57,22 +58,31 @@ class TalkModels:
         if model != SCRIPTED and model not in self._choices:
             raise StudioError(422, f"there is no model {model!r}", code="unknown_model")
 
-    def choose(self, model: str, script: Sequence[str] | None) -> None:
-        """Choose another model.
+    async def choose(self, model: str, script: Sequence[str] | None) -> None:
+        """Choose another model, and close the one before.
 
         Args:
             model: Its id.
             script: What the scripted model says, in order.
         """
+        await self.aclose()
         self.chosen = model
         self._script = tuple(script or ())[:MAX_SCRIPT]
         self._said = 0
 
-    def make(self) -> Model:
-        """Make the chosen model."""
-        if self.chosen != SCRIPTED:
-            return self._choices[self.chosen].make()
-        return ScriptedModel(self._next_words, name="", repeat_last=True)
+    def model(self) -> Model:
+        """Return the chosen model; all conversations share it and its connections."""
+        if self._model is None:
+            choice = self._choices.get(self.chosen)
+            scripted = ScriptedModel(self._next_words, name="", repeat_last=True)
+            self._model = choice.make() if choice is not None else scripted
+        return self._model
+
+    async def aclose(self) -> None:
+        """Close the model."""
+        model, self._model = self._model, None
+        if model is not None:
+            await model.aclose()
 
     def _next_words(self, body: JsonObject) -> Answer:
         """Return the next line of the scripted model; the last one repeats forever."""
