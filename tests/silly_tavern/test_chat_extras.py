@@ -339,3 +339,8 @@ async def test_a_persona_at_a_depth_is_scanned_by_the_next_prompt_of_a_conversat
         await chat.send("Hello.")
         found.append("Storms close the harbour." in str(model.requests[-1]["messages"]))
     assert found[2:] == [True, False]
+
+
+def test_a_filter_may_contain_any_characters():
+    script = "/if left=\0001\000 right={{user}} rule=neq {:/return \0007\000:}"
+    assert injects({"w": {**RAIN, "filter": script}})[0].filtered

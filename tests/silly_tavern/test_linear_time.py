@@ -11,6 +11,7 @@ from tavernkit._text.regex_scripts import ScriptBudget
 from tavernkit.cards._silly_tavern.stored import sanitize
 from tavernkit.silly_tavern import ChatMessage, RegexPlacement, RegexScript, RegexScripts
 from tavernkit.silly_tavern._chat.chat_log import ChatLog
+from tavernkit.silly_tavern._chat.extension_prompts import script_injects
 from tavernkit.silly_tavern._chat.output_cleanup import CleanUp, clean_up
 from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
 from tavernkit.silly_tavern._templates.handlebars.rendering import Piece
@@ -57,6 +58,7 @@ def tool_log(asked: list[str], answered: list[str]) -> ChatLog:
 
 NAMES = PromptNames()
 MANY_IDS = [f"c{n}" for n in range(10_000)]
+MANY_FILTERS = [{"value": "x", "filter": f"/return{' ' * 9_900}{{"}] * 200
 BAD_URL = "data:" + "a" * 500_000
 
 CASES: dict[str, Callable[[], object]] = {
@@ -84,6 +86,7 @@ CASES: dict[str, Callable[[], object]] = {
         use_system_prompt=True,
         names=NAMES,
     ),
+    "blanks in filters of injects": lambda: list(script_injects(MANY_FILTERS, str, lambda _message: None)),
     "dots and blanks in a name": lambda: sanitize(". " * 300_000 + "x"),
 }
 

@@ -289,13 +289,16 @@ MAX_FILTER_CHARACTERS = 10_000
 """Longer filters are ignored."""
 
 _TRUE = ("on", "true", "1")
-_RETURN = re.compile(r"/return(?:\s+(?P<value>[^|{}\n]*))?\Z")
+_MACRO = r"\{\{[^{}]*\}\}"
+# Braces of macros are not closures. Nothing is matched in two ways: long filters would take quadratic time.
+_WORD = rf"(?:{_MACRO}|\S)++"
+_BODY = rf"(?:{_MACRO}|[^{{}}])*"
+_RETURN = re.compile(rf"/return(?:\s++(?P<value>(?:{_MACRO}|[^|{{}}\n])*+))?\Z")
 _CLOSURE = re.compile(r"\{:(?P<body>.*):\}\Z", re.DOTALL)
 _IF = re.compile(
-    r"/if\s+left=(?P<left>\S+)\s+right=(?P<right>\S+)\s+rule=(?P<rule>eq|neq)"
-    r"(?:\s+else=\{:(?P<no>[^{}]*):\})?\s+\{:(?P<yes>[^{}]*):\}\Z"
+    rf"/if\s++left=(?P<left>{_WORD})\s++right=(?P<right>{_WORD})\s++rule=(?P<rule>eq|neq)"
+    rf"(?:\s++else=\{{:(?P<no>{_BODY}):\}})?\s++\{{:(?P<yes>{_BODY}):\}}\Z"
 )
-_MACRO = re.compile(r"\{\{[^{}]*\}\}")
 
 
 def script_injects(stored: object, expand: Callable[[str], str], warn: Warn) -> Iterator[ExtensionPrompt]:
@@ -350,24 +353,13 @@ def _result(script: str, expand: Callable[[str], str]) -> str | None:
         return None
     while closure := _CLOSURE.match(script):
         script = trim(closure["body"])
-    # Macros are hidden from the patterns: their braces are not closures.
-    macros: list[str] = []
-
-    def hide(found: re.Match[str]) -> str:
-        macros.append(found.group())
-        return f"\0{len(macros) - 1}\0"
-
-    def value(text: str) -> str:
-        return expand(re.sub("\0(\\d+)\0", lambda found: macros[int(found[1])], text))
-
-    hidden = _MACRO.sub(hide, script)
-    returned = _RETURN.match(hidden)
+    returned = _RETURN.match(script)
     if returned is not None:
-        return value(returned["value"] or "")
-    compared = _IF.match(hidden)
+        return expand(returned["value"] or "")
+    compared = _IF.match(script)
     if compared is None:
         return None
-    equal = value(compared["left"]) == value(compared["right"])
+    equal = expand(compared["left"]) == expand(compared["right"])
     branch = compared["yes"] if equal == (compared["rule"] == "eq") else compared["no"] or "/return"
     inner = _RETURN.match(trim(branch))
-    return value(inner["value"] or "") if inner is not None else None
+    return expand(inner["value"] or "") if inner is not None else None
