@@ -74,7 +74,11 @@ class PendingTurn:
         return not self._task.done() and opener is asyncio.current_task()
 
     async def next_plan(self) -> None:
-        """Wait until the turn needs a reply or has ended."""
+        """Wait until the turn needs a reply or has ended.
+
+        Raises:
+            ConfigError: The turn was closed meanwhile.
+        """
         try:
             asked = await self._asked.get()
         except asyncio.CancelledError:
