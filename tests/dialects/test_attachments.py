@@ -18,6 +18,11 @@ PNG = base64.b64encode(b"png").decode()
         ({"type": "image", "url": f"data:image/webp;base64,{PNG}"}, ("image", None, PNG, "image/webp")),
         ({"type": "image_url", "image_url": {"url": "u"}}, ("image", "u", None, "image/png")),
         ({"type": "image_url", "image_url": "u"}, ("image", "u", None, "image/png")),
+        (
+            {"type": "audio_url", "audio_url": {"url": f"data:audio/mpeg;base64,{PNG}"}},
+            ("audio", None, PNG, "audio/mpeg"),
+        ),
+        ({"type": "image", "url": "data:image/svg+xml,p%6eg"}, ("image", None, PNG, "image/svg+xml")),
         ({"type": "input_audio", "input_audio": {"data": PNG, "format": "mp3"}}, ("audio", None, PNG, "audio/mpeg")),
         ({"type": "input_audio", "input_audio": {"data": PNG}}, ("audio", None, PNG, "audio/wav")),
         ({"type": "document", "data": PNG, "name": "a.pdf"}, ("file", None, PNG, "application/pdf")),

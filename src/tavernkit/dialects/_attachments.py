@@ -7,6 +7,7 @@ import mimetypes
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Literal, TypeAlias, cast, get_args
+from urllib.parse import unquote_to_bytes
 
 from tavernkit._arguments import require_choice
 from tavernkit._dataclass import dataclass
@@ -97,12 +98,12 @@ class Attachment:
         require_choice("kind", kind, get_args(Kind))
         media_type = rest.pop("media_type", None)
         if isinstance(data, bytes):
-            data = base64.b64encode(data).decode("ascii")
+            data = _encoded(data)
         if url is not None and url.startswith("data:"):
             header, _, payload = url.removeprefix("data:").partition(",")
             declared, *flags = header.split(";")
             media_type = media_type or declared or None
-            data = payload if "base64" in flags else _base64(payload)
+            data = payload if "base64" in flags else _encoded(unquote_to_bytes(payload.encode("utf-8", "replace")))
             url = None
         if media_type is None:
             media_type, _ = mimetypes.guess_type(rest.get("name") or (url or "").partition("?")[0])
@@ -182,7 +183,7 @@ def _read_own(raw: Mapping[str, object]) -> Attachment:
 def _read_anthropic(raw: Mapping[str, object], source: Mapping[str, object]) -> Attachment:
     data = _text(source, "data")
     if data is not None and source.get("type") == "text":
-        data = _base64(data)
+        data = _encoded(data.encode("utf-8", "replace"))
     return Attachment.make(
         "image" if raw.get("type") == "image" else "file",
         url=_text(source, "url"),
@@ -244,6 +245,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, object]], Attachment]] = {
     "document": _read_own,
     "image_url": _read_url_part,
     "video_url": _read_url_part,
+    "audio_url": _read_url_part,  # SillyTavern's form
     "input_audio": _read_input_audio,
 }
 
@@ -260,5 +262,5 @@ def _texts(**values: str | None) -> dict[str, str]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
