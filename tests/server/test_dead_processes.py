@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
 from sqlalchemy import update
 
 from tavernkit.models._scripted import Hang
+from tavernkit.server.retention import DAY
 from tavernkit.server.storage.tables import Chat, Turn
 from tavernkit.server.upstreams import listeners
 from tavernkit.testing import ScriptedModel
@@ -90,6 +92,15 @@ async def test_the_next_turn_finds_what_was_said(start: StartApp, platform: str,
         ]
         await ended(stream)
     assert "Once upon" in json.dumps(model.requests[0])
+
+
+async def test_what_was_said_is_kept_until_the_session_is_read_again(start: StartApp) -> None:
+    async with start(dying(), shutdown_seconds=0) as dead, start() as client:
+        stream = await die(dead, "Hi")
+        assert await client.service.retention.prune(time.time() + 1000 * DAY) == {"turns": 0, "jobs": 0}
+        assert (await texts(client))[-1] == ("assistant", "Once upon", "partial")
+        assert await client.service.retention.prune(time.time() + 1000 * DAY) == {"turns": 1, "jobs": 0}
+        await ended(stream)
 
 
 @pytest.mark.parametrize("read", [False, True])

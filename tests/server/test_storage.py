@@ -26,7 +26,7 @@ from tavernkit.server.migrations import HEAD
 from tavernkit.server.storage import chats, items
 from tavernkit.server.storage import database as database_module
 from tavernkit.server.storage.chats import ChatLine, Selection, new_line
-from tavernkit.server.storage.database import Database, migration_config, run_migrations
+from tavernkit.server.storage.database import Database, driver_of, migration_config, run_migrations
 from tavernkit.server.storage.items import item_file, save_item, slug
 from tavernkit.server.storage.sqlite import COMMITS_IN_THREAD, CommitPace
 from tavernkit.server.storage.tables import Base, dump_json, storable, storable_json
@@ -232,6 +232,17 @@ async def test_lines_are_replaced_by_their_ids(database: Database) -> None:
         await chats.store_lines(connection, chat.id, now, chats.place_lines(chat, now, [now[2], now[0]])[0])
     async with database.read() as connection:
         assert [line.content for line in await chats.read_lines(connection, chat.id)] == ["d", "a"]
+
+
+async def test_more_lines_are_removed_than_a_statement_has_values(database: Database) -> None:
+    many = [new_line("user", "x", {}) for _ in range(33_000 if POSTGRES else 600)]
+    async with database.write() as connection:
+        if not POSTGRES:  # how it was compiled decides
+            driver_of(connection).direct.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 550)
+        chat = await chats.create_chat(connection, "o", "s", Selection(character="c"), many)
+        old = await chats.read_lines(connection, chat.id, limit=len(many))
+        await chats.store_lines(connection, chat.id, old, old[:1])
+        assert await chats.count_lines(connection, chat.id) == 1
 
 
 async def test_shared_variables_keep_what_others_changed(database: Database) -> None:

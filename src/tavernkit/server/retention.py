@@ -8,14 +8,14 @@ import random
 import time
 from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, delete, func, select
+from sqlalchemy import ColumnElement, delete, exists, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.limits import PRUNE_BATCH, PRUNE_FIRST_SECONDS, PRUNE_PAUSE_SECONDS, PRUNE_SECONDS
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.storage.database import Database, database_errors
-from tavernkit.server.storage.tables import Job, Turn, Usage
+from tavernkit.server.storage.tables import Chat, Job, Turn, Usage
 
 logger = logging.getLogger("tavernkit.server")
 
@@ -151,4 +151,8 @@ async def _count_old(connection: AsyncConnection, table: type[Turn | Job], befor
 
 def _old(table: type[Turn | Job], before: float) -> tuple[ColumnElement[bool], ...]:
     # The latter two are later than the first, the only one with an index: it never changes, so ending a turn is cheap.
-    return (table.created_at < before, table.updated_at < before, table.lease_until < before)
+    old = (table.created_at < before, table.updated_at < before, table.lease_until < before)
+    if table is not Turn:
+        return old
+    # Of a turn whose process has died, the session gets the text when it is read again.
+    return (*old, ~exists().where(Chat.id == Turn.session_id, Chat.turn_id == Turn.id))

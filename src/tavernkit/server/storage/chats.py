@@ -376,6 +376,10 @@ def place_lines(chat: ChatState, old: Sequence[ChatLine], new: Sequence[ChatLine
     return placed, position
 
 
+_MOST_AT_ONCE = 500
+"""How many lines one statement removes: databases limit its values."""
+
+
 async def store_lines(
     connection: AsyncConnection,
     chat_id: str,
@@ -390,8 +394,9 @@ async def store_lines(
     before = {line.id: line for line in old}
     kept = {line.id for line in placed}
     gone = [line.id for line in old if line.id not in kept]
-    if gone:
-        await connection.execute(delete(Line).where(Line.session_id == chat_id, Line.id.in_(gone)))
+    for start in range(0, len(gone), _MOST_AT_ONCE):
+        part = gone[start : start + _MOST_AT_ONCE]
+        await connection.execute(delete(Line).where(Line.session_id == chat_id, Line.id.in_(part)))
     for line in placed:
         if line.id in before and line != before[line.id]:
             values = {name: getattr(line, name) for name in ("role", "content", "native", "status", "position")}
