@@ -229,6 +229,14 @@ def test_of_two_samplers_that_exclude_each_other_the_one_with_an_effect_is_sent(
     assert warnings == []
 
 
+def test_cohere_cannot_be_asked_for_one_function() -> None:
+    warnings: list[str] = []
+    choice = {"type": "function", "function": {"name": "roll"}}
+    body = ask(model="m", dialect="cohere_v2", tools=(TOOL,), tool_choice=choice).body(warn=warnings.append)
+    assert "tool_choice" not in body
+    assert warnings == ["Cohere does not take a tool_choice that names a function: left out of the request"]
+
+
 def test_google_gets_its_own_names() -> None:
     body = loose(
         ask(

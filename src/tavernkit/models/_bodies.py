@@ -189,6 +189,8 @@ def _cohere(request: Request, stream: bool, warn: Warn, fields: ServerFields | N
         body["tools"] = [thaw_object(tool) for tool in request.tools]
         if request.tool_choice in ("required", "none"):
             body["tool_choice"] = str(request.tool_choice).upper()
+        elif request.tool_choice not in (None, "auto"):
+            warn("Cohere does not take a tool_choice that names a function: left out of the request")
     else:
         _warn_about_choice(request, warn)
     if request.response_format is not None:
