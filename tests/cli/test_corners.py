@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.terminal import BOOK, CARD, Tavernkit, arguments_of
+from tests.cli.terminal import BOOK, CARD, CHAT, Tavernkit, arguments_of
 
 
 def test_build_as_json_can_tell_why_and_how_long(tavernkit: Tavernkit) -> None:
@@ -123,3 +123,33 @@ def test_a_source_may_take_messages_and_text(tavernkit: Tavernkit) -> None:
     for dialect in ("openai", "text"):
         request = tavernkit("build", CARD, "--message", "Hi", "--request", "openrouter", "--dialect", dialect, "--json")
         assert json.loads(request.out)["url"].startswith("https://openrouter.ai/")
+
+
+@pytest.mark.parametrize("option", ["--character", "--group", "--speaker"])
+def test_options_of_an_installation_need_one(tavernkit: Tavernkit, option: str) -> None:
+    outcome = tavernkit("build", CARD, option, "Bel")
+    assert (outcome.code, f"{option} is for --from-sillytavern or --from-risuai" in outcome.err) == (2, True)
+
+
+@pytest.mark.parametrize("option", ["--character", "--group"])
+def test_studio_has_characters_to_choose_from_in_a_folder_only(tavernkit: Tavernkit, option: str) -> None:
+    outcome = tavernkit("studio", CARD, option, "Bel", "--no-open")
+    assert (outcome.code, f"{option} is for --from-sillytavern" in outcome.err) == (2, True)
+
+
+@pytest.mark.parametrize("words", [["--book", BOOK], ["--user", "Ann"], ["--platform", "risu_ai"], ["-m", "Hi"]])
+def test_studio_with_a_folder_refuses_what_the_folder_has(
+    tavernkit: Tavernkit, tmp_path: Path, words: list[str]
+) -> None:
+    outcome = tavernkit("studio", "--from-sillytavern", str(tmp_path), *words, "--no-open")
+    assert (outcome.code, "on the page" in outcome.err) == (2, True)
+
+
+def test_a_chat_among_books_is_recognised(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("lore", "scan", BOOK, CHAT, "--text", "lamp")
+    assert (outcome.code, outcome.err) == (2, f"error: {CHAT} is a chat, not a lore book: use --chat\n")
+
+
+def test_a_folder_without_tests_is_named(tavernkit: Tavernkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "there is no test file (*.tavern.yaml) in '.'" in tavernkit("test").err

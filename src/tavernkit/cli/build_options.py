@@ -24,6 +24,8 @@ OF_ONE_PLATFORM = {
     **dict.fromkeys(("module", "from_risuai"), Platform.RISU_AI),
 }
 """Options that do not apply to the other platform."""
+OF_INSTALLATIONS = ("character", "group", "speaker")
+"""Options that choose from what an installation has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +240,9 @@ class BuildOptions:
         for name, platform in OF_ONE_PLATFORM.items():
             if getattr(self, name) and platform is not self.chosen_platform:
                 raise typer.BadParameter(f"--{name.replace('_', '-')} is for --platform {platform.value}")
+        for name in OF_INSTALLATIONS if self.from_sillytavern is None and self.from_risuai is None else ():
+            if getattr(self, name):
+                raise typer.BadParameter(f"--{name} is for --from-sillytavern or --from-risuai")
         refuse_two_stdins(*(getattr(self, name) for name in READ))
         for name in TEMPLATES:
             if getattr(self, name) and self.dialect != TEXT:

@@ -70,6 +70,8 @@ def read_book(path: Path) -> JsonObject:
     def warn(message: str) -> None:
         log_warning(message if shown(path) in message else f"{shown(path)}: {message}")
 
+    if path.suffix.lower() == ".jsonl":
+        raise FileFormatError(f"{path} is a chat, not a lore book: use --chat")
     with naming(path):
         return parse_book(read_bytes(path), shown(path), warn)
 

@@ -156,8 +156,24 @@ def studio(
     if from_sillytavern is not None:
         if card is not None:
             raise typer.BadParameter("name the character with --character, not as a file")
+        of_files = {
+            "book": book,
+            "context-template": context_template,
+            "instruct": instruct,
+            "system-prompt": system_prompt,
+            "regex-script": regex_script,
+            "user": user,
+            "persona": persona,
+            "message": message,
+            "platform": platform != Platform.SILLY_TAVERN,
+            "dialect": dialect != "openai",
+        }
+        if ignored := [name for name, value in of_files.items() if value]:
+            raise typer.BadParameter(f"with --from-sillytavern, set --{ignored[0]} on the page")
         made = _from_folder(from_sillytavern, character, group, chat, preset, models, tools)
     else:
+        if character or group:
+            raise typer.BadParameter(f"--{'character' if character else 'group'} is for --from-sillytavern")
         given = Opened(
             card=card,
             books=book or (),

@@ -108,7 +108,8 @@ def _files(paths: list[Path]) -> list[Path]:
         else:
             raise typer.BadParameter(f"there is no file or folder {str(path)!r}")
     if not found:
-        raise typer.BadParameter(f"there is no test file (*{SUFFIXES[0]}) in {', '.join(map(str, paths))}")
+        where = ", ".join(repr(str(path)) for path in paths)
+        raise typer.BadParameter(f"there is no test file (*{SUFFIXES[0]}) in {where}")
     return found
 
 
