@@ -187,6 +187,29 @@ async def test_a_summary_waits_for_the_turn_that_runs(start: StartApp, monkeypat
         assert await busy._store(chat, part, "text") == "stale"
 
 
+@PLATFORMS
+@pytest.mark.parametrize("place", [1, -1])
+async def test_a_summary_of_messages_that_were_removed_meanwhile_is_dropped(
+    start: StartApp, platform: str, place: int
+) -> None:
+    models = Models("They met.", "They parted.")
+    async with models.start(start) as client:
+        work = client.service.turns.summaries
+        store = work._store
+
+        async def removed_before(chat: Any, part: Any, text: str) -> str:
+            path = f"/api/sessions/{chat.id}/messages/{part.lines[place].id}"
+            assert (await client.delete(path)).status_code == 204
+            work._store = store  # type: ignore[method-assign]
+            return await store(chat, part, text)
+
+        work._store = removed_before  # type: ignore[method-assign]
+        session = await say(client, *(f"Word {number}." for number in range(7)), platform=platform)
+        exported = (await client.get(f"/api/sessions/{session}/export")).text
+        assert ("They met." in exported, "They parted." in exported) == (False, True)
+        assert 'tavernkit_summaries_total{status="stale"} 1.0' in (await client.get("/metrics")).text
+
+
 def test_what_is_summarised_next() -> None:
     assert next_part("silly_tavern", lines(None, None, None, None), {}, 4) is None  # the last one does not count
     part = next_part("silly_tavern", lines(None, None, None, None, None), {}, 4)

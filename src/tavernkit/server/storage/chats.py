@@ -137,6 +137,8 @@ def new_line(role: str, content: str, native: JsonObject, *, status: str = COMPL
     return ChatLine(id=new_id(), position=-1, role=role, content=content, native=native, status=status)
 
 
+_MOST_AT_ONCE = 500
+"""How many lines one statement names: databases limit its values."""
 _CHAT = (
     *("id", "owner", "external_id", "platform", "character", "group_id", "persona", "preset", "books", "details"),
     *("variables", "options", "version", "next_position", "turn_id", "lease_until", "created_at", "updated_at"),
@@ -306,6 +308,16 @@ async def count_lines(connection: AsyncConnection, chat_id: str) -> int:
     return (await connection.execute(query)).scalar_one()
 
 
+async def has_lines(connection: AsyncConnection, chat_id: str, line_ids: Sequence[str]) -> bool:
+    """Return True if a chat has all of these lines."""
+    for start in range(0, len(line_ids), _MOST_AT_ONCE):
+        part = line_ids[start : start + _MOST_AT_ONCE]
+        query = select(func.count()).select_from(Line).where(Line.session_id == chat_id, Line.id.in_(part))
+        if (await connection.execute(query)).scalar_one() < len(part):
+            return False
+    return True
+
+
 async def get_line(connection: AsyncConnection, chat_id: str, line_id: str) -> ChatLine:
     """Return a line of a chat by its id."""
     by = {"session_id": chat_id, "id": line_id}
@@ -374,10 +386,6 @@ def place_lines(chat: ChatState, old: Sequence[ChatLine], new: Sequence[ChatLine
             placed.append(replaced(line, position=position))
             position += 1
     return placed, position
-
-
-_MOST_AT_ONCE = 500
-"""How many lines one statement removes: databases limit its values."""
 
 
 async def store_lines(

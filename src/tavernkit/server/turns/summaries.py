@@ -182,16 +182,15 @@ class Summaries:
             async with self._database.write() as connection:
                 now = await chats.get_chat(connection, chat.id, lock=True)
                 if not now.busy(self._clock()) and now.turn_id is None:
+                    if not await chats.has_lines(connection, chat.id, [line.id for line in part.lines]):
+                        return "stale"  # the summary no longer matches the chat
                     if now.selection.platform == RISU_AI:
                         if _last_memo(now.details) != part.known:
                             return "stale"  # another process was faster
                         details = with_hypa_entry(now.details, summary, [line.id for line in part.lines])
                         await chats.update_chat(connection, now, details=details)
                         return "done"
-                    try:
-                        line = await chats.get_line(connection, chat.id, part.lines[-1].id)
-                    except ServiceError:
-                        return "stale"  # the message is gone, so the summary no longer matches the chat
+                    line = await chats.get_line(connection, chat.id, part.lines[-1].id)
                     changed = with_memory(line, summary)
                     await chats.store_lines(connection, chat.id, [line], [changed])
                     await chats.update_chat(connection, now, details=opened_again(now.details, only_summary=True))
