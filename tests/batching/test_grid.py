@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tavernkit as tk
 from tavernkit.batching._grid import Selection
+from tavernkit.batching._tasks import Persona
 from tests.batching.grids import write_grid
 
 
@@ -218,3 +219,11 @@ def test_a_file_that_is_no_grid_is_named(tmp_path: Path) -> None:
         tk.Grid.load(tmp_path / "grid.toml")
     with pytest.raises(tk.ConfigError, match="No such file"):
         tk.Grid.load(tmp_path / "missing.toml")
+
+
+def test_a_persona_without_a_value_has_none(tmp_path: Path) -> None:
+    """Rows of a table may have nulls."""
+    rows = [{"name": "Ann", "description": None}, {"name": None, "description": "A sailor."}, {"name": 0}]
+    (tmp_path / "personas.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    made = tk.Grid({"cards": ["aria.json"], "personas": {"file": "personas.jsonl"}}, folder=tmp_path)
+    assert [task.persona for task in made.tasks()] == [Persona("Ann"), Persona("", "A sailor."), Persona("0")]

@@ -109,7 +109,7 @@ class Persona:
         for key in value:
             if key not in ("name", "description"):
                 raise ConfigError(f"a persona has no {key!r}{suggestion(key, ('name', 'description'))}")
-        return cls(str(value.get("name", "")), str(value.get("description", "")))
+        return cls(*("" if (given := value.get(key)) is None else str(given) for key in ("name", "description")))
 
     def to_dict(self) -> JsonObject:
         """Return the persona as JSON."""
