@@ -126,6 +126,14 @@ async def test_tools_are_run_until_the_limit() -> None:
     assert [each.name for each in host.calls] == ["weather"] * 3
 
 
+@pytest.mark.parametrize("command", ["/cut {}", "/hide 0-{}", "/del {}", "/inject id=a depth={} Rain."])
+async def test_numbers_of_commands_may_have_any_number_of_digits(command: str) -> None:
+    made, _ = chat()
+    await made.send("Hello.")
+    await made.run_command(command.format("9" * 5000))
+    assert len(made.lines) == (0 if "del" in command else 3)
+
+
 async def test_a_call_with_a_number_that_json_lacks_is_not_run() -> None:
     call = ToolCall(id="1", name="weather", arguments='{"day": NaN}')
     preset = st.Preset.default().replace(function_calling=True)

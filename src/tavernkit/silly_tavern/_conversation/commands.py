@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -25,6 +26,8 @@ _INJECT_POSITIONS = {"after": 0, "chat": 1, "before": 2, "none": -1}
 _ROLES = {"system": 0, "user": 1, "assistant": 2}
 _TRUE = ("on", "true", "1")
 
+_MOST_DIGITS = 19
+
 
 @dataclass(frozen=True, slots=True)
 class _Call:
@@ -45,8 +48,8 @@ class _Call:
         found = _RANGE.match(trim(self.text))
         if found is None:
             return (lines - 1, lines - 1) if lines and not trim(self.text) else None
-        start = int(found["start"])
-        end = int(found["end"]) if found["end"] is not None else start
+        start = _whole(found["start"], 0)
+        end = _whole(found["end"] or "", start)
         return (start, min(end, lines - 1)) if start < lines and start <= end else None
 
 
@@ -88,6 +91,13 @@ def _arguments(text: str) -> tuple[dict[str, str], str]:
         named[found["key"]] = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else found["plain"]
         at = found.end()
     return named, text[at:]
+
+
+def _whole(text: str, default: int) -> int:
+    """Read a whole number; one with more digits than Python reads is larger than any chat."""
+    if not text.isdecimal():
+        return default
+    return int(text) if len(text) < _MOST_DIGITS else sys.maxsize
 
 
 async def _send(call: _Call) -> str:
@@ -202,8 +212,7 @@ async def _cut(call: _Call) -> str:
 
 
 async def _delete_last(call: _Call) -> str:
-    count = trim(call.text)
-    call.chat.delete_last(int(count) if count.isdecimal() else 1)
+    call.chat.delete_last(_whole(trim(call.text), 1))
     return ""
 
 
@@ -227,11 +236,10 @@ async def _inject(call: _Call) -> str:
         return key
     with state.expanding() as workspace:
         value = workspace.macros(call.text)
-    depth = call.named.get("depth", "4")
     inject: JsonObject = {
         "value": value,
         "position": _INJECT_POSITIONS.get(call.named.get("position", "after"), 0),
-        "depth": int(depth) if depth.isdecimal() else 4,
+        "depth": _whole(call.named.get("depth", ""), 4),
         "scan": call.is_on("scan"),
         "role": _ROLES.get(call.named.get("role", "system"), 0),
         "filter": call.named.get("filter"),
