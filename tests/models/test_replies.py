@@ -18,6 +18,7 @@ from tavernkit.models import (
     HTTPError,
     OpenAIModel,
     ProviderError,
+    Reply,
     ReplyPiece,
     Request,
     ScriptedModel,
@@ -195,6 +196,60 @@ def test_every_reader_keeps_the_arguments_of_a_call(arguments: Any, kept: str) -
         collected.add(reader.read(body))
         reader.finish(streamed=False)
         assert [each.arguments for each in collected.reply().tool_calls] == [kept], type(reader).__name__
+
+
+def _read(reader: Reader, events: list[Any]) -> Reply:
+    collected = Accumulator()
+    for event in events:
+        collected.add(reader.read(event))
+    reader.finish(streamed=len(events) > 1)
+    return collected.reply()
+
+
+CANDIDATES: list[tuple[Any, list[Any]]] = [
+    (
+        OpenAIReader,
+        [{"choices": [{"message": {"content": "One"}, "finish_reason": "stop"}, {"message": {"content": "Two"}}]}],
+    ),
+    (
+        OpenAIReader,
+        [
+            {"choices": [{"index": 0, "delta": {"content": "O"}}]},
+            {"choices": [{"index": 1, "delta": {"content": "Tw"}}]},
+            {"choices": [{"index": 0, "delta": {"content": "ne"}, "finish_reason": "stop"}]},
+            {"choices": [{"index": 1, "delta": {"content": "o"}, "finish_reason": "length"}]},
+        ],
+    ),
+    (OpenAIReader, [{"choices": [{"index": 0, "text": "One"}, {"index": 1, "text": "Two"}]}]),
+    (
+        GoogleReader,
+        [
+            {
+                "candidates": [
+                    {"index": 0, "content": {"parts": [{"text": "O"}]}},
+                    {"index": 1, "content": {"parts": [{"text": "Two"}]}},
+                ]
+            },
+            {"candidates": [{"content": {"parts": [{"text": "ne"}]}, "finishReason": "STOP"}]},
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "events"), CANDIDATES)
+def test_other_candidates_are_alternatives(make: Any, events: list[Any]) -> None:
+    reply = _read(make(), events)
+    assert (reply.text, reply.alternatives) == ("One", ("Two",))
+    assert reply.finish_reason in ("stop", "unknown")
+
+
+def test_a_server_that_numbers_its_only_candidate_in_its_own_way_is_understood() -> None:
+    events = [
+        {"choices": [{"index": 1, "delta": {"content": "One"}}]},
+        {"choices": [{"index": 1, "delta": {}, "finish_reason": "stop"}]},
+    ]
+    reply = _read(OpenAIReader(), events)
+    assert (reply.text, reply.alternatives) == ("One", ())
 
 
 async def test_a_broken_stream_keeps_what_was_said() -> None:

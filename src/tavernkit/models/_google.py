@@ -75,11 +75,12 @@ class GoogleReader(ReaderState):
         self.last = event
         if reports_error(event):
             raise provider_error(event)
-        parts = _parts(event)
+        candidate, others = self.candidates(event.get("candidates"))
+        parts = _parts(candidate)
         calls = [part for part in parts or () if is_object(part.get("functionCall"))]
         pieces = tuple(_call(self._called + at, part) for at, part in enumerate(calls))
         self._called += len(calls)
-        refusal, reason = _block_reason(event), text_of(_candidate(event).get("finishReason"))
+        refusal, reason = _block_reason(event), text_of(candidate.get("finishReason"))
         self.said = self.said or parts is not None or bool(refusal)
         self.reason = reason or self.reason
         self.ended = self.ended or bool(reason or refusal)
@@ -89,6 +90,7 @@ class GoogleReader(ReaderState):
             reasoning=_texts(parts or [], thought=True),
             refusal=refusal,
             tool_calls=pieces,
+            alternatives=tuple((number, _texts(_parts(other) or [], thought=False)) for number, other in others),
             finish_reason="content_filter" if refusal else self._finish_reason(reason),
             usage=usage,
             model=text_of(event.get("modelVersion")),
@@ -103,14 +105,8 @@ class GoogleReader(ReaderState):
         return _FINISH_REASONS.get(reason, "unknown")
 
 
-def _candidate(body: JsonObject) -> JsonObject:
-    candidates = body.get("candidates")
-    first = candidates[0] if is_list(candidates) and candidates else None
-    return first if is_object(first) else {}
-
-
-def _parts(body: JsonObject) -> list[JsonObject] | None:
-    content = _candidate(body).get("content")
+def _parts(candidate: JsonObject) -> list[JsonObject] | None:
+    content = candidate.get("content")
     parts = content.get("parts") if is_object(content) else None
     return [part for part in parts if is_object(part)] if is_list(parts) else None
 

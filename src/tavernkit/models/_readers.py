@@ -48,6 +48,26 @@ class ReaderState:
         self.ended = False
         self.reason = ""
         self.last: JsonObject = {}
+        self._candidate: int | None = None
+
+    def candidates(self, listed: Json) -> tuple[JsonObject, list[tuple[int, JsonObject]]]:
+        """Return the candidate that is the reply, and others with their numbers; an event has at least one of them.
+
+        The reply is the candidate that comes first. Those of a stream come piece by piece, in any order.
+        """
+        own: JsonObject | None = None
+        others: list[tuple[int, JsonObject]] = []
+        for place, candidate in enumerate(listed if is_list(listed) else ()):
+            if is_object(candidate):
+                index = candidate.get("index")
+                number = index if isinstance(index, int) else place
+                if self._candidate is None:
+                    self._candidate = number
+                if own is None and number == self._candidate:
+                    own = candidate
+                else:
+                    others.append((number, candidate))
+        return own or {}, others
 
     def finish(self, *, streamed: bool) -> None:
         """Raise if the reply is cut off or empty."""
@@ -123,7 +143,7 @@ class OpenAIReader(ReaderState):
         """Translate a body or an event of a stream."""
         if reports_error(event):
             raise provider_error(event)
-        choice = first_choice(event)
+        choice, others = self.candidates(event.get("choices"))
         if choice.get("error"):  # OpenRouter reports errors of the provider behind it with the choice
             raise provider_error(choice)
         delta = _delta(choice)
@@ -133,6 +153,7 @@ class OpenAIReader(ReaderState):
             reasoning=text_of(delta.get("reasoning_content")) or text_of(delta.get("reasoning")),
             refusal=text_of(delta.get("refusal")),
             tool_calls=_call_pieces(delta.get("tool_calls")),
+            alternatives=tuple((number, content_text(_delta(other).get("content"))) for number, other in others),
             finish_reason=_OPENAI_FINISH_REASONS.get(reason, "unknown") if isinstance(reason, str) else None,
             usage=_openai_usage(event.get("usage"), event.get("timings")),
             logprobs=_object(choice.get("logprobs")),

@@ -105,6 +105,8 @@ class ReplyPiece:
     """More of the refusal."""
     tool_calls: tuple[ToolCallPiece, ...] = ()
     """Pieces of tool calls."""
+    alternatives: tuple[tuple[int, str], ...] = ()
+    """More of the texts of other candidates, with their numbers, if the request asked for several (``n``)."""
     finish_reason: FinishReason | None = None
     """Why the model stopped, in the last piece."""
     usage: Usage | None = None
@@ -122,8 +124,8 @@ class ReplyPiece:
 
     @property
     def spoken(self) -> bool:
-        """True if the piece contains part of the reply itself: text, reasoning, a refusal or a tool call."""
-        return bool(self.text or self.reasoning or self.refusal or self.tool_calls)
+        """True if the piece contains part of a reply: text, reasoning, a refusal or a tool call."""
+        return bool(self.text or self.reasoning or self.refusal or self.tool_calls or self.alternatives)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

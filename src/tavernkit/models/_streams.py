@@ -49,6 +49,7 @@ class Accumulator:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
+        self._alternatives: dict[int, list[str]] = {}
         self._calls: list[_Call] = []
         self._places: dict[int, int] = {}
         self._finish_reason: FinishReason | None = None
@@ -65,6 +66,8 @@ class Accumulator:
         self._text.append(piece.text)
         self._reasoning.append(piece.reasoning)
         self._refusal.append(piece.refusal)
+        for number, text in piece.alternatives:
+            self._alternatives.setdefault(number, []).append(text)
         self._finish_reason = piece.finish_reason or self._finish_reason
         self._usage = piece.usage or self._usage
         self._logprobs.add(piece.logprobs)
@@ -100,6 +103,7 @@ class Accumulator:
             reasoning="".join(self._reasoning),
             refusal="".join(self._refusal),
             tool_calls=tuple(call.whole(position) for position, call in enumerate(self._calls)),
+            alternatives=tuple("".join(self._alternatives[number]) for number in sorted(self._alternatives)),
             finish_reason=self._finish_reason or "unknown",
             usage=self._usage or Usage(),
             logprobs=self._logprobs.whole(),
