@@ -429,3 +429,12 @@ def test_a_test_file_that_cannot_be_read_is_named_once(tavernkit: Tavernkit, tmp
         f"FAILED  {file}",
         "defaults has no 'crad'; did you mean 'card'?",
     ]
+
+
+def test_diff_names_the_file_that_cannot_be_read(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"\x89PNG\r\n\x1a\n")
+    for files in ([str(broken), CARD], [CARD, str(broken)]):
+        outcome = tavernkit("diff", *files)
+        assert outcome.code == 2
+        assert outcome.err.splitlines()[-1].startswith(f"error: {broken}: the PNG")

@@ -91,9 +91,8 @@ def diff(
 
 
 def _changes(old: Path, new: Path) -> list[tuple[str, list[Change]]]:
-    from tavernkit.authoring import Change, diff_files
+    from tavernkit.authoring import Change
     from tavernkit.cli.commands.lint import SUFFIXES
-    from tavernkit.cli.files import naming
 
     for path in (old, new):
         if not path.exists():
@@ -101,8 +100,7 @@ def _changes(old: Path, new: Path) -> list[tuple[str, list[Change]]]:
     if old.is_dir() != new.is_dir():
         raise typer.BadParameter("compare two files, or two folders")
     if not old.is_dir():
-        with naming(new):
-            return [(str(new), diff_files(old, new))]
+        return [(str(new), _compared(old, new))]
     before, after = (
         {each.relative_to(folder): each for each in folder.rglob("*") if each.suffix.lower() in SUFFIXES}
         for folder in (old, new)
@@ -114,8 +112,20 @@ def _changes(old: Path, new: Path) -> list[tuple[str, list[Change]]]:
         elif name not in before:
             found.append((str(name), [Change("added", "/")]))
         elif before[name].read_bytes() != after[name].read_bytes():
-            found.append((str(name), diff_files(before[name], after[name])))
+            found.append((str(name), _compared(before[name], after[name])))
     return found
+
+
+def _compared(old: Path, new: Path) -> list[Change]:
+    from tavernkit.authoring import diff_values
+    from tavernkit.authoring._differences import file_value
+    from tavernkit.cli.files import naming
+
+    with naming(old):
+        before = file_value(old)
+    with naming(new):
+        after = file_value(new)
+    return diff_values(before, after)
 
 
 def _prompts(
