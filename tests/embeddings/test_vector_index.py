@@ -28,6 +28,14 @@ def test_the_nearest_come_first_and_far_ones_are_left_out():
     assert index.search(["c"], [2, 0], top_k=1)[0].key == "1"
 
 
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_only_the_direction_of_a_vector_counts(size: float):
+    index = VectorIndex()
+    index.add("c", [item("1"), item("2")], [[3 * size, 4 * size], [-4 * size, 3 * size]])
+    found = index.search(["c"], [3, 4], top_k=2)
+    assert [match.score for match in found] == pytest.approx([1, 0])
+
+
 def test_collections_are_searched_together_or_alone():
     index = VectorIndex()
     index.add("a", [item("1")], [[1, 0]])

@@ -249,5 +249,5 @@ def _numbers(stored: bytes) -> array[float]:
 
 
 def _normalized(vector: Sequence[float]) -> list[float]:
-    length = math.sqrt(sum(number * number for number in vector))
+    length = math.hypot(*vector)
     return [number / length for number in vector] if length and math.isfinite(length) else [0.0] * len(vector)
