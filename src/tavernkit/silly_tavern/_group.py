@@ -281,6 +281,8 @@ def reconcile(given: GroupDecision | None, computed: GroupDecision | None, warn:
 
 
 START = "<START>"
+"""What separates blocks of example dialogue."""
+
 _FIELD_NAME = re.compile("<FIELDNAME>", re.IGNORECASE | re.ASCII)
 
 JoinedField: TypeAlias = Literal["description", "personality", "scenario", "mes_example"]

@@ -272,6 +272,8 @@ def picture_tokens(size: MediaSize | None, quality: str) -> int:
     width, height = size
     if quality in ("auto", "") and width <= LOW_SIDE and height <= LOW_SIDE:
         return LOW_COST
+    # The first limit is meant for the longer side, but SillyTavern scales the shorter one, as recorded: a long, narrow
+    # picture costs many tiles.
     for limit in (LONG_LIMIT, SHORT_LIMIT):
         scale = limit / min(width, height)
         width, height = js_round(width * scale), js_round(height * scale)

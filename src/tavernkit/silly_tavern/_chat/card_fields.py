@@ -12,7 +12,7 @@ from tavernkit._text.traced import join, split
 from tavernkit.cards._character import Character
 from tavernkit.silly_tavern._chat.authors_note import depth_prompt_of
 from tavernkit.silly_tavern._files.chat_file import ChatMetadata
-from tavernkit.silly_tavern._group import JoinedFields
+from tavernkit.silly_tavern._group import START, JoinedFields
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,6 @@ def _of_chat(metadata: ChatMetadata, *, prefer_prompt: bool) -> frozenset[str]:
         stored["system_prompt"] = metadata.system_prompt
     return frozenset(name for name, text in stored.items() if text)
 
-
-START = "<START>"
-"""What separates blocks of example dialogue."""
 
 START_LINE = f"{START}\n"
 

@@ -270,7 +270,7 @@ class VectorStorage:
                 found.setdefault(ranks[key], message)
         if not found:
             return None
-        self._remove(core, [id(message) for message in found.values()])
+        self._remove(core, {id(message) for message in found.values()})
         texts = [self._line(found[rank]) for rank in sorted(found, reverse=True)]
         return ExtensionPrompt(
             VECTORS_MEMORY,
@@ -284,7 +284,7 @@ class VectorStorage:
         )
 
     @staticmethod
-    def _remove(core: list[CoreMessage], found: Sequence[int]) -> None:
+    def _remove(core: list[CoreMessage], found: set[int]) -> None:
         """Remove lines as SillyTavern does: the line after a removed one is skipped and stays."""
         index = 0
         while index < len(core):

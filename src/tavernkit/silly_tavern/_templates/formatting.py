@@ -9,7 +9,8 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim, trim_end, trim_start
 from tavernkit._text.traced import added, join, plain
 from tavernkit._values import IdentityCache
-from tavernkit.silly_tavern._chat.card_fields import START, ExampleTurn, read_block
+from tavernkit.silly_tavern._chat.card_fields import ExampleTurn, read_block
+from tavernkit.silly_tavern._group import START
 from tavernkit.silly_tavern._templates.templates import NOBODY, InstructTemplate, replace_name
 
 ANY, FIRST, LAST = 0, 1, 2
