@@ -25,6 +25,9 @@ from tavernkit._text.traced import (
     tracing,
 )
 from tavernkit._text.traced_changes import align
+from tavernkit.prompt._traced_spans import spans_of
+from tavernkit.silly_tavern._macros.engine import MacroEngine
+from tavernkit.silly_tavern._macros.environment import MacroEnvironment
 
 TEXTS = st.text(alphabet="ab \n{}é", max_size=12)
 
@@ -133,3 +136,38 @@ def test_copies_and_pickles_are_texts(copied: object) -> None:
     assert copied(traced("abc")) == "abc"
     assert type(pickle.loads(pickle.dumps(traced("abc")))) is str
     assert isinstance(traced("abc"), Traced)
+
+
+TRACED_NAMES = MacroEnvironment(
+    user_name=trace("Ann", Origin("user", "Ann", "/name", "Ann")),
+    character_name=trace("Bel", Origin("card", "Bel", "/name", "Bel")),
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("{{user}} meets {{char}}.", "{{ CHAR }}", "{{char}}{{user}}", "No{{char}}", "<USER> meets <BOT>."),
+        *("{{#char}}", "{{char}}{{/char}}", "{{char::x}}", r"\{{{user}}\}", "{{user}}\n{{trim}}\n{{char}}"),
+        *("{{user}} {{unknown}}", "{{user}} {{group}}", "{{{{char}}}}", "😀 {{user}}"),
+    ],
+)
+def test_names_are_filled_into_a_text_as_it_is_expanded(text: str) -> None:
+    """With the expansion of the plain text in its cache, an engine gives the same as one without."""
+    written = trace(text, Origin("card", "Bel", "/description", text))
+    fresh, known = MacroEngine(), MacroEngine()
+    known.expand(text, MacroEnvironment(user_name="Ann", character_name="Bel"))
+    with tracing():
+        expected, found = (engine.expand(written, TRACED_NAMES) for engine in (fresh, known))
+    assert found == expected
+    assert spans_of(found) == spans_of(expected)
+
+
+def test_names_are_filled_in_without_evaluating(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, text = MacroEngine(), "{{user}} meets {{char}}."
+    engine.expand(text, MacroEnvironment(user_name="Ann", character_name="Bel"))
+    monkeypatch.setattr(engine, "resolve", None)
+    with tracing():
+        found = engine.expand(trace(text, Origin("card", "", "", text)), TRACED_NAMES)
+    assert found == "Ann meets Bel."
+    assert [span.name for span in spans_of(found)] == ["user", "", "char", ""]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import TypeVar, cast
 
+from tavernkit._dataclass import copy_with
 from tavernkit._text.traced import Origin, collected, give, trace
 from tavernkit._values import FrozenJson, LRUCache, is_mapping, is_sequence
 from tavernkit.cards._character import CARD_FIELDS, Character, Participant, User, fields_home
@@ -138,15 +137,7 @@ def twin(value: T, changes: Mapping[str, object]) -> T:
         copied = object.__new__(type(value))
         copied.__dict__.update(value.__dict__, **changes)
         return copied
-    copied = object.__new__(type(value))
-    for name in _field_names(type(value)):
-        object.__setattr__(copied, name, changes[name] if name in changes else getattr(value, name))
-    return copied
-
-
-@cache
-def _field_names(cls: type) -> Sequence[str]:
-    return [each.name for each in dataclasses.fields(cls)]
+    return copy_with(value, **changes)
 
 
 def escaped(key: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from tavernkit._text.traced import expanded, join, plain
 from tavernkit.silly_tavern._macros.call import Diagnostic
 from tavernkit.silly_tavern._macros.limits import MAX_TOKENS
 from tavernkit.silly_tavern._macros.nodes import MacroNode, Part, StrayTag
@@ -19,6 +20,8 @@ Node: TypeAlias = MacroNode | ShorthandNode | StrayTag
 """A part that is not literal text."""
 
 _SCOPES = {".": "local", "$": "global"}
+_NAMES = {"user": 0, "char": 1}
+"""The macros that give names, with their places in the names of user and character."""
 
 
 class Document:
@@ -81,6 +84,29 @@ class Document:
                 return None
             found.add(part.key)
         return frozenset(found)
+
+    def with_names(self, text: str, names: tuple[str, str]) -> str | None:
+        """Return a traced copy of the text with names in place of its macros; None if it has others, or other parts.
+
+        Args:
+            text: The same text, traced.
+            names: The names of user and character.
+        """
+        if self._parts is None or plain(text) != self.source.text:
+            return None
+        pieces: list[str] = []
+        end = 0
+        for part in self._parts:
+            start = end
+            if isinstance(part, str):
+                end += len(part)
+                pieces.append(text[start:end])
+                continue
+            if not isinstance(part, MacroNode) or part.key not in _NAMES or part.args or part.scoped:
+                return None
+            _, start, end = part.span
+            pieces.append(expanded(names[_NAMES[part.key]], part.name, text[start:end]))
+        return join("", pieces)
 
     @classmethod
     def whole(cls, registry: MacroRegistry, text: str) -> Document:

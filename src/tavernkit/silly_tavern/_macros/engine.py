@@ -297,9 +297,18 @@ class MacroEngine(Expander):
         if self._version != self.registry.version:
             return None
         if type(text) is not str:
-            return self._traced_results.get(text, *names)
+            return self._traced_results.get(text, *names) or self._filled_in(text, names)
         document = self._cache.get(text)
         return document.known.get(names) if document is not None else None
+
+    def _filled_in(self, text: str, names: tuple[str, str]) -> tuple[str, int, int] | None:
+        """Return a traced text with names in place of its macros, if that is known to be its expansion."""
+        document = self._cache.get(plain(text))
+        known = document.known.get((plain(names[0]), plain(names[1]))) if document is not None else None
+        filled = document.with_names(text, names) if document is not None and known is not None else None
+        if known is None or filled is None or complete(filled) != known[0]:
+            return None
+        return self._traced_results.put((complete(filled), *known[1:]), text, *names)
 
     def _remember_named(self, text: str, names: tuple[str, str], made: tuple[str, int, int]) -> None:
         document = self._cache.get(text) if type(text) is str else self._traced.get(text)
