@@ -296,12 +296,25 @@ class VectorStorage:
         return trim(substitute(_NEWLINES, "\n", message.line.name + ": " + self.expand(message.text)))
 
 
-def data_bank(settings: FrozenObject, chat_attachments: object, avatar: str) -> list[Mapping[str, object]]:
-    """Return the Data Bank's files: global ones, the chat's, the character's; without disabled ones."""
-    of_characters, off = settings.get("character_attachments"), settings.get("disabled_attachments")
+def data_bank(
+    settings: FrozenObject, chat_attachments: object, avatar: str
+) -> tuple[list[Mapping[str, object]], list[Mapping[str, object]]]:
+    """Return the Data Bank's files (global ones, the chat's, the character's), and those that are disabled.
+
+    Args:
+        settings: ``extension_settings``.
+        chat_attachments: ``chat_metadata.attachments``.
+        avatar: The file name of the character's card.
+    """
+    of_characters, disabled = settings.get("character_attachments"), settings.get("disabled_attachments")
     own = of_characters.get(avatar) if is_mapping(of_characters) else None
-    listed = [*objects(settings.get("attachments")), *objects(chat_attachments), *objects(own)]
-    return [file for file in listed if not (is_sequence(off) and file.get("url") in off)]
+    off = {url for url in disabled if isinstance(url, str)} if is_sequence(disabled) else set[str]()
+    used: list[Mapping[str, object]] = []
+    unused: list[Mapping[str, object]] = []
+    for file in (*objects(settings.get("attachments")), *objects(chat_attachments), *objects(own)):
+        url = file.get("url")
+        (unused if isinstance(url, str) and url in off else used).append(file)
+    return used, unused
 
 
 def _hit(data: Mapping[str, object]) -> VectorHit:

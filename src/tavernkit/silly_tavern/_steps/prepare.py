@@ -360,7 +360,7 @@ def _search_vectors(state: SillyTavernState) -> None:
     results = context.vectors if context.vectors is not None else VectorResults()
     storage = VectorStorage(settings, results, state.macros, state.macros.with_macros, state.vector_calls)
     found: list[ExtensionPrompt | None] = []
-    listed = data_bank(context.settings.extension_settings, context.metadata.get("attachments"), context.avatar_file)
+    listed, _ = data_bank(context.settings.extension_settings, context.metadata.get("attachments"), context.avatar_file)
     if storage.on("enabled_files"):
         chunks = storage.put_data_bank(listed, state.core, context.attachments)
         found.append(chunks)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tavernkit._values import EMPTY_OBJECT, is_mapping, is_sequence
+from tavernkit._values import EMPTY_OBJECT
 from tavernkit.prompt._block import Omission
-from tavernkit.silly_tavern._chat.attachments import MEDIA_KEYS, names_of, objects, shown_media, why_not_sent
+from tavernkit.silly_tavern._chat.attachments import MEDIA_KEYS, names_of, shown_media, why_not_sent
 from tavernkit.silly_tavern._chat.card_fields import BOTTOM_OF_NOTE, NOWHERE, TOP_OF_NOTE
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.core_chat import has_reasoning, is_shown
@@ -123,12 +123,9 @@ def _names(scripts: list[RegexScript]) -> str:
 
 def _report_data_bank(state: SillyTavernState) -> None:
     context = state.context
-    settings, of_chat = context.settings.extension_settings, context.metadata.get("attachments")
-    own = settings.get("character_attachments")
-    if not (settings.get("attachments") or of_chat or own):
-        return
+    settings = context.settings.extension_settings
+    listed, disabled = data_bank(settings, context.metadata.get("attachments"), context.avatar_file)
     vectors = context.settings.of_extension(VECTORS_EXTENSION)
-    listed = data_bank(settings, of_chat, context.avatar_file)
     if listed and not (vectors is not None and vectors.get("enabled_files")):
         reason = "Vector Storage for files is switched off, without it the Data Bank is not in the prompt"
         state.omit(Omission("data bank", "data bank", reason, _count(len(listed), "file")))
@@ -139,10 +136,6 @@ def _report_data_bank(state: SillyTavernState) -> None:
                 state.omit(
                     Omission("data bank", str(file.get("url")), "its text is not in the folder", names_of([file]))
                 )
-    off = settings.get("disabled_attachments")
-    files = [*objects(settings.get("attachments")), *objects(of_chat)]
-    files += objects(own.get(context.avatar_file)) if is_mapping(own) else []
-    disabled = [file for file in files if is_sequence(off) and file.get("url") in off]
     if disabled:
         state.omit(Omission("data bank", "disabled", "switched off in the settings", names_of(disabled)))
 
