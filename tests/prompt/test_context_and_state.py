@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tavernkit.errors import ConfigError
+from tavernkit.errors import ConfigError, StrictModeError
 from tavernkit.prompt import Block, BuildState, Context, HookRegistry, InjectionRegistry, Message
 from tavernkit.stores import InMemoryVariablesStore
 
@@ -117,6 +119,20 @@ def test_warnings_reach_the_handler() -> None:
     assert heard == state.warnings == ["careful"]
 
 
+def test_the_same_warning_is_reported_once() -> None:
+    heard: list[str] = []
+    state = BuildState(Context(warn=heard.append))
+    for message in ("careful", "careful", "more careful"):
+        state.warn(message)
+    twin = state.copy()
+    twin.warn("careful")
+    assert heard == state.warnings == twin.warnings == ["careful", "more careful"]
+    strict = BuildState(Context(strict=True))
+    for _ in range(2):
+        with pytest.raises(StrictModeError, match="careful"):
+            strict.warn("careful")
+
+
 def test_injections_replace_by_id_and_iterate_in_id_order() -> None:
     registry = InjectionRegistry()
     registry.register("b", "two", "in_chat", depth=-3, role="user", ephemeral=True)
@@ -139,6 +155,21 @@ def test_injections_refuse_what_cannot_work() -> None:
     with pytest.raises(ConfigError, match="position"):
         registry.register("a", "x", "sideways")
     assert registry.register("a", None).content == ""  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"id": 5}, {"content": 5}, {"role": None}, {"depth": "4"}, {"scan": "yes"}, {"ephemeral": 1}, {"filter": 5}],
+)
+def test_injections_say_what_to_pass(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(wrong))} must be"):
+        InjectionRegistry().register(**{"id": "a", "content": "x", **wrong})
+
+
+def test_hooks_must_be_functions() -> None:
+    for register in (HookRegistry().before_build, HookRegistry().after_build):
+        with pytest.raises(ConfigError, match="hook must be a function"):
+            register("shout")  # pyright: ignore[reportArgumentType]
 
 
 def test_a_failing_filter_warns_and_counts_as_active() -> None:

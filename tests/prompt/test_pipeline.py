@@ -176,6 +176,13 @@ def test_the_trace_has_every_step_in_order_with_its_warnings() -> None:
     assert plan.trace.fingerprint == plan.fingerprint()
 
 
+def test_a_collector_begins_a_new_trace_with_each_build() -> None:
+    builder = Builder(pipeline(), warn=None, instrumenter=TraceCollector())
+    traces = [builder.build().trace for _ in range(2)]
+    assert [trace and len(trace.steps) for trace in traces] == [3, 3]
+    assert [trace and trace.total_warnings for trace in traces] == [("late warning",), ("late warning",)]
+
+
 def test_the_trace_marks_the_failed_step_and_all_open_ones() -> None:
     collector = TraceCollector()
     with pytest.raises(PipelineError):

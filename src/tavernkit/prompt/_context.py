@@ -28,7 +28,7 @@ from tavernkit._values import (
 )
 from tavernkit.cards._character import Participant
 from tavernkit.cards._limits import DEFAULT_LIMITS, Limits
-from tavernkit.errors import ConfigError, StrictModeError, Warn, WarningCounts, log_warning
+from tavernkit.errors import MAX_WARNINGS, ConfigError, StrictModeError, Warn, WarningCounts, log_warning
 from tavernkit.prompt._block import Block, Omission
 from tavernkit.prompt._inputs import CommonInputs, Estimator, GenerationType, HookRegistry, InjectionRegistry
 from tavernkit.prompt._trace import Instrumenter
@@ -246,6 +246,10 @@ class DrawnNumbers:
         return lambda: next(drawn, 0.5)
 
 
+_COMPARED_WARNINGS: Final = 10 * MAX_WARNINGS
+"""How many warnings of a build later ones are compared with."""
+
+
 class BuildWarnings:
     """Collects the warnings of a build.
 
@@ -253,18 +257,23 @@ class BuildWarnings:
     free at once, without the garbage collector.
     """
 
-    __slots__ = ("_counts", "context", "messages", "step")
+    __slots__ = ("_counts", "_taken", "context", "messages", "step")
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.messages: list[str] = []
         self._counts: WarningCounts | None = None
+        self._taken: set[str] = set()
         self.step: str | None = None
         """The step that runs."""
 
     def take(self, message: str) -> None:
-        """Keep a warning, or count it; in strict mode raise."""
+        """Keep a warning, or count it; in strict mode raise. The same warning is kept once."""
         context = self.context
+        if message in self._taken and not context.strict:  # texts are expanded several times
+            return
+        if len(self._taken) < _COMPARED_WARNINGS:
+            self._taken.add(message)
         if self._counts is None:  # most builds warn of nothing
             self._counts = WarningCounts()
         if not self._counts.take(message):
@@ -287,7 +296,7 @@ class BuildWarnings:
     def copy(self) -> BuildWarnings:
         """Return what goes on from here on its own."""
         twin = copy.copy(self)
-        twin.messages = [*self.messages]
+        twin.messages, twin._taken = [*self.messages], {*self._taken}  # noqa: SLF001  # its own copy
         return twin
 
 

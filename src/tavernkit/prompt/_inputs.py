@@ -13,6 +13,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypedDict, TypeVar, get_args
 
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject, is_sequence
 from tavernkit.cards._character import Participant
@@ -171,12 +172,14 @@ class HookRegistry:
 
     def before_build(self, hook: HookT) -> HookT:
         """Run ``hook`` before the build; usable as a decorator."""
+        require("hook", hook, Callable[..., object])
         with self._lock:
             self._before.append(hook)
         return hook
 
     def after_build(self, hook: HookT) -> HookT:
         """Run ``hook`` after the build; usable as a decorator."""
+        require("hook", hook, Callable[..., object])
         with self._lock:
             self._after.append(hook)
         return hook
@@ -296,8 +299,14 @@ class InjectionRegistry:
             filter: Decides for each build whether it applies.
 
         Raises:
-            ConfigError: There is no such position.
+            ConfigError: There is no such position, or an argument has the wrong type.
         """
+        for name, value in (("id", id), ("content", content or ""), ("position", position), ("role", role)):
+            require(name, value, str)
+        require("depth", depth, int)
+        for name, value in (("scan", scan), ("ephemeral", ephemeral)):
+            require(name, value, bool)
+        require("filter", filter, Callable[..., object] | None)
         canonical = POSITION_ALIASES.get(position, position)
         if canonical not in POSITIONS:
             raise ConfigError(

@@ -79,13 +79,22 @@ class _OpenStep:
 
 
 class TraceCollector:
-    """An ``Instrumenter`` that keeps everything, for development and ``--trace``."""
+    """An ``Instrumenter`` that keeps everything about one build, for development and ``--trace``.
+
+    The next build with the same collector begins a new trace. Builds at the same time need one each.
+    """
 
     def __init__(self) -> None:
+        self._warnings: list[str] = []
+        self._reported = 0
+        """How many warnings belong to the builds before."""
+        self._begin()
+
+    def _begin(self) -> None:
         self._started_at = datetime.now(UTC)
         self._open: list[_OpenStep] = []
         self._finished: dict[int, TraceStep] = {}
-        self._warnings: list[str] = []
+        self._warnings = self._warnings[self._reported :]  # a build may warn before its first step
         self._count = 0
 
     def __call__(self, event: str, payload: Mapping[str, object]) -> None:
@@ -98,6 +107,8 @@ class TraceCollector:
             raise ConfigError(f"event {event!r} has no payload {sorted(extra)}; it takes {sorted(known)}")
         match event:
             case "step_start":
+                if self._finished and not self._open:
+                    self._begin()
                 self._open.append(_OpenStep(str(payload["name"]), time.perf_counter(), self._count))
                 self._count += 1
             case "step_finish":
@@ -141,6 +152,8 @@ class TraceCollector:
             stats=freeze_object({key: freeze(value) for key, value in step.stats.items()}),
             warnings=tuple(step.warnings),
         )
+        if not self._open:
+            self._reported = len(self._warnings)
 
     def _find(self, name: object) -> _OpenStep | None:
         named = (step for step in reversed(self._open) if step.name == name)
