@@ -84,6 +84,35 @@ async def test_a_stream_that_breaks_says_so_and_is_kept(start: StartApp) -> None
     assert (last["content"], last["status"]) == ("Once ", "partial")
 
 
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        ("/api/sessions/{session}/messages", {"content": "Hi"}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}]}),
+        ("/v1/completions", {"prompt": "Hi"}),
+        ("/v1/messages", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5}),
+        ("/v1/responses", {"input": "Hi"}),
+    ],
+    ids=lambda given: given[0],
+)
+async def test_our_own_mistake_ends_a_stream_and_is_logged(
+    start: StartApp, caplog: pytest.LogCaptureFixture, request_of: tuple[str, dict[str, Any]]
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("the disk is full")
+
+    async with start(ScriptedModel(streamed("One", "."))) as client:
+        client.service.turns.log.finish = broken  # type: ignore[method-assign]
+        path, body = request_of
+        body = {**body, "stream": True, **({"model": "aria"} if path.startswith("/v1") else {})}
+        path = path.format(session=(await session(client)).rpartition("/")[2])
+        reply = await client.post(path, json=body)
+    assert reply.status_code == 200
+    assert "the server failed; the log says why" in reply.text
+    assert "the disk is full" not in reply.text
+    assert caplog.text.count("RuntimeError: the disk is full") == 1
+
+
 async def test_a_repeated_request_streams_what_was_said(start: StartApp) -> None:
     async with start(ScriptedModel("One.")) as client:
         path = await session(client)

@@ -23,6 +23,11 @@ class ServiceError(TavernKitError):
         return error_body(self.status, str(self), code=self.code, param=self.param)
 
 
+def server_failure() -> ServiceError:
+    """Return the error for a mistake of ours; whoever answers with it has logged the cause."""
+    return ServiceError(500, "the server failed; the log says why", code="internal_error")
+
+
 def error_body(status: int, message: str, *, code: str, param: str | None = None) -> JsonObject:
     """Return an error in the format of OpenAI's API."""
     return {"error": {"message": message, "type": _TYPES.get(status, _kind(status)), "param": param, "code": code}}

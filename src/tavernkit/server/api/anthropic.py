@@ -17,7 +17,7 @@ from tavernkit.models import ReplyPiece
 from tavernkit.server.api.dependencies import SafeJSONResponse, TheCaller
 from tavernkit.server.api.openai import Asked, ask, translated_request
 from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOptions
-from tavernkit.server.api.replies import EventStream
+from tavernkit.server.api.replies import EventStream, interruption, stream_error
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
 from tavernkit.server.upstreams.listeners import SpeakerChange
@@ -230,10 +230,7 @@ async def _events(asked: Asked, pieces: AsyncGenerator[ReplyPiece | SpeakerChang
     try:
         outcome = await asyncio.shield(asked.turn)
     except Exception as error:  # noqa: BLE001  # the answer has begun: errors are part of it
-        failure = (
-            error if isinstance(error, ServiceError) else ServiceError(500, "the server failed", code="internal_error")
-        )
-        yield _event("error", error_body(failure))
+        yield _event("error", error_body(stream_error(error)))
         return
     response = outcome.response
     if not blocks.begun and response.get("text"):  # a stored answer, which is not streamed again
@@ -241,8 +238,7 @@ async def _events(asked: Asked, pieces: AsyncGenerator[ReplyPiece | SpeakerChang
             yield event
     if (end := blocks.end()) is not None:
         yield end
-    if response.get("broken") and not outcome.replayed:
-        broken = ServiceError(502, f"the reply was interrupted: {response['broken']}", code="upstream_error")
+    if (broken := interruption(outcome)) is not None:
         yield _event("error", error_body(broken))
         return
     ending: JsonObject = {"delta": _stop(response), "usage": _usage(response.get("usage"))}

@@ -18,8 +18,7 @@ from tavernkit.server.accounts import passed_use
 from tavernkit.server.api.dependencies import ChatClient, SafeJSONResponse, TheCaller, TheService
 from tavernkit.server.api.openai import Asked, all_or_none, ask, translated_request
 from tavernkit.server.api.openai_types import ChatCompletionRequest, StreamOptions, TavernKitOptions
-from tavernkit.server.api.replies import DONE, EventStream, summed_usage
-from tavernkit.server.errors import ServiceError, error_body
+from tavernkit.server.api.replies import DONE, EventStream, interruption, stream_error, summed_usage
 from tavernkit.server.keys import Client
 from tavernkit.server.limits import MAX_CHOICES, MAX_ID_CHARACTERS
 from tavernkit.server.service import Service
@@ -161,14 +160,11 @@ async def _events(
                 yield _event({**head, "choices": [_choice(index, text)]})
         try:
             outcome = await asyncio.shield(each.turn)
-        except ServiceError as error:
-            yield _event(error.body())
+        except Exception as error:  # noqa: BLE001  # the answer has begun: errors are part of it
+            yield _event(stream_error(error).body())
             return
-        except Exception:  # noqa: BLE001  # the answer has begun: errors are part of it
-            yield _event(error_body(500, "the server failed; the log says why", code="internal_error"))
-            return
-        if (broken := outcome.response.get("broken")) and not outcome.replayed:
-            yield _event(ServiceError(502, f"the reply was interrupted: {broken}", code="upstream_error").body())
+        if (broken := interruption(outcome)) is not None:
+            yield _event(broken.body())
             return
         rest = "" if said else str(outcome.response["text"])
         yield _event({**head, "choices": [_choice(index, rest, outcome.response)]})

@@ -25,7 +25,7 @@ from tavernkit.cards import DEFAULT_LIMITS
 from tavernkit.server import logs
 from tavernkit.server.api.dependencies import Caller, bearer, client_of, require_scope
 from tavernkit.server.config import ServerConfig, is_loopback
-from tavernkit.server.errors import ServiceError
+from tavernkit.server.errors import ServiceError, server_failure
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_JSON_BODY_BYTES
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.service import Service
@@ -110,7 +110,7 @@ class RequestMiddleware:
             logger.exception("a request failed")
             if answering:
                 raise
-            await _answer(sending, ServiceError(500, "the server failed; the log says why", code="internal_error"))
+            await _answer(sending, server_failure())
         finally:
             self._record(scope, status, time.perf_counter() - started)
             logs.request_id.reset(token)

@@ -33,6 +33,7 @@ from tavernkit.server.api.replies import (
     await_first_piece,
     completion,
     explanation,
+    interruption,
     piece_delta,
     piece_logprobs,
     summed_usage,
@@ -209,8 +210,8 @@ async def _choice(
             yield writer.delta({"content": response["text"]})
         for delta in tool_deltas(response):
             yield writer.delta(delta)
-    if response.get("broken") and not outcome.replayed:
-        yield writer.error(ServiceError(502, f"the reply was interrupted: {response['broken']}", code="upstream_error"))
+    if (broken := interruption(outcome)) is not None:
+        yield writer.error(broken)
         return
     reason = response.get("finish_reason")
     extension = asked.extension(outcome)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from starlette.requests import Request
@@ -14,11 +15,13 @@ from tavernkit import Plan
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.models import ReplyPiece, ToolCallPiece
 from tavernkit.server.api.session_types import TurnOut
-from tavernkit.server.errors import ServiceError, error_body
+from tavernkit.server.errors import ServiceError, server_failure
 from tavernkit.server.limits import MAX_STREAM_BACKLOG
 from tavernkit.server.service import Service
 from tavernkit.server.turns.request import TurnOutcome, TurnRequest
 from tavernkit.server.upstreams.listeners import SpeakerChange
+
+logger = logging.getLogger("tavernkit.server")
 
 SHOWN = (
     "status",
@@ -212,9 +215,23 @@ class ChunkWriter:
 
     def error(self, error: Exception) -> bytes:
         """Return the error that ends the stream."""
-        if isinstance(error, ServiceError):
-            return _event(error.body())
-        return _event(error_body(500, "the server failed; the log says why", code="internal_error"))
+        return _event(stream_error(error).body())
+
+
+def stream_error(error: Exception) -> ServiceError:
+    """Return the error that ends a stream: its answer has begun, so nobody else logs what is our mistake."""
+    if isinstance(error, ServiceError):
+        return error
+    logger.error("a reply failed", exc_info=error)
+    return server_failure()
+
+
+def interruption(outcome: TurnOutcome) -> ServiceError | None:
+    """Return the error that ends the stream of a broken reply; None for whole and stored ones."""
+    broken = outcome.response.get("broken")
+    if not broken or outcome.replayed:
+        return None
+    return ServiceError(502, f"the reply was interrupted: {broken}", code="upstream_error")
 
 
 DONE = b"data: [DONE]\n\n"
@@ -291,11 +308,8 @@ async def _turn_events(
             yield _named_event("delta", delta)
     try:
         outcome = await asyncio.shield(turn)
-    except ServiceError as error:
-        yield _named_event("error", error.body())
-        return
-    except Exception:  # noqa: BLE001  # the answer has begun: errors are part of it
-        yield _named_event("error", error_body(500, "the server failed; the log says why", code="internal_error"))
+    except Exception as error:  # noqa: BLE001  # the answer has begun: errors are part of it
+        yield _named_event("error", stream_error(error).body())
         return
     yield _named_event("turn", _turn_out(outcome, explain=explain).model_dump())
 

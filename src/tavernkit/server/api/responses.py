@@ -20,8 +20,8 @@ from tavernkit.server.api.dependencies import Caller, ChatClient, SafeJSONRespon
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.openai import Asked, ask, parse_model, translated_request
 from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOptions
-from tavernkit.server.api.replies import EventStream
-from tavernkit.server.errors import ServiceError, error_body, not_found
+from tavernkit.server.api.replies import EventStream, interruption, stream_error
+from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.library.models import model_name
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
 from tavernkit.server.sessions.changes import branch_chat
@@ -317,10 +317,8 @@ class _Writer:
                 yield event
         for event in self._end_item():
             yield event
-        if response.get("broken") and not outcome.replayed:
-            yield self._failure(
-                ServiceError(502, f"the reply was interrupted: {response['broken']}", code="upstream_error")
-            )
+        if (broken := interruption(outcome)) is not None:
+            yield self._failure(broken)
             return
         ended = self.whole(response, self._asked.extension(outcome))
         if streamed:
@@ -390,14 +388,7 @@ class _Writer:
         }
 
     def _failure(self, error: Exception) -> bytes:
-        body = (
-            error.body()
-            if isinstance(error, ServiceError)
-            else error_body(500, "the server failed; the log says why", code="internal_error")
-        )
-        problem = body["error"]
-        assert is_object(problem)
-        failed = {"code": "server_error", "message": problem["message"]}
+        failed: JsonObject = {"code": "server_error", "message": str(stream_error(error))}
         return self._event("response.failed", {"response": {**self._head(None), "status": "failed", "error": failed}})
 
     def _event(self, name: str, value: JsonObject) -> bytes:
