@@ -214,6 +214,8 @@ def test_a_sillytavern_folder_is_read_as_it_is(tavernkit: Tavernkit, tmp_path: P
     missing = tavernkit(*arguments)
     assert missing.code == 2
     assert "aria.json" in missing.err
+    unknown = tavernkit(*arguments, "--character", "aria", "--chat", "two")
+    assert (unknown.code, "has no chat 'two': choose --chat from one" in unknown.err) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["Aria", "aria", "ARIA.json", "Aria.json"])

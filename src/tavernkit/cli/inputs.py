@@ -99,8 +99,8 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
         name = _character(folder, options.character or (options.card.name if options.card is not None else None))
         group = None if options.group is None else _group(folder, options.group)
         chat = options.chat
-        if chat is None and name is not None and group is None:
-            chat = _last_chat(folder, name)
+        if name is not None and group is None:
+            chat = _last_chat(folder, name) if chat is None else _stored_chat(folder, name, chat)
         builder = folder.builder(name, chat, group=group)
         preset = _folder_preset(folder, options)
         default_user = folder.persona(name, chat, group=group).name
@@ -159,6 +159,16 @@ def _last_chat(folder: DataFolder, character: str) -> str | None:
     from tavernkit.conversation._installations import find_chat
 
     return find_chat(folder, character, None).stored_name
+
+
+def _stored_chat(folder: DataFolder, character: str, wanted: str) -> str:
+    """Return the name of a chat that an installation has; it may be spelled differently, as files are found."""
+    from tavernkit.silly_tavern._files.folder_files import folded
+
+    names = folder.chats(character)
+    if folded(wanted.removesuffix(".jsonl")) not in map(folded, names):
+        raise typer.BadParameter(f"{character} has no chat {wanted!r}: choose --chat from {_list_names(names)}")
+    return wanted
 
 
 def _silly_tavern_chat(options: BuildOptions, bundle: Bundle) -> ChatFile:
