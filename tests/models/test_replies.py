@@ -243,6 +243,21 @@ def test_other_candidates_are_alternatives(make: Any, events: list[Any]) -> None
     assert reply.finish_reason in ("stop", "unknown")
 
 
+def test_a_block_of_anthropics_stream_may_begin_with_text() -> None:
+    events = [
+        {"type": "message_start", "message": {}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "Hm"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "m."}},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": "Hel"}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "lo."}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ]
+    reply = _read(AnthropicReader(), events)
+    assert (reply.text, reply.reasoning) == ("Hello.", "Hmm.")
+    assert reply.extra["thinking"] == ({"type": "thinking", "thinking": "Hmm."},)
+
+
 def test_a_server_that_numbers_its_only_candidate_in_its_own_way_is_understood() -> None:
     events = [
         {"choices": [{"index": 1, "delta": {"content": "One"}}]},

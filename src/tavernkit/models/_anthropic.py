@@ -131,7 +131,8 @@ class AnthropicReader(ReaderState):
         if block.get("type") in ANTHROPIC_THINKING:
             self._thinking[number] = dict(block)
         if block.get("type") != "tool_use":
-            return ReplyPiece()
+            # Empty from Anthropic itself; other servers begin with the text.
+            return ReplyPiece(text=text_of(block.get("text")), reasoning=text_of(block.get("thinking")))
         place = self._calls[number] = len(self._calls)
         given = block.get("input")
         if not given:
