@@ -128,6 +128,21 @@ async def test_a_button_whose_script_cannot_be_loaded_is_reported() -> None:
         await chat.click("ring")
 
 
+def test_a_lua_listener_of_displayed_texts_may_set_variables() -> None:
+    code = """
+        listenEdit("editDisplay", function(id, text)
+          setChatVar(id, "shown", getChatVar(id, "shown") .. "+")
+          addChat(id, "user", "refused")
+          return text .. "{{getvar::shown}}{{setvar::shown::never}}"
+        end)
+    """
+    lua = {"comment": "t", "type": "start", "conditions": [], "effect": [{"type": "triggerlua", "code": code}]}
+    chat, _ = made(character=RisuCharacter.from_json(CHARACTER | {"triggerscript": [lua]}))
+    assert chat.display(-1) == "Welcome, Ann.null+{{setvar::shown::never}}"
+    assert (chat.display(-1), texts(chat)) == ("Welcome, Ann.null++{{setvar::shown::never}}", [])
+    assert chat.stored_variables == {"shown": "null++"}
+
+
 async def test_other_texts_are_returned_and_not_stored() -> None:
     chat, host = made("Hi.", "I go.", "Calm.")
     await chat.send("Hello.")

@@ -207,8 +207,15 @@ class Chat(ChatState):
         await self._operate(lambda operation: operation.click(name))
 
     def display(self, index: int) -> str:
-        """Return what RisuAI's screen would show of a line, or of the greeting (-1), before Markdown."""
-        return self._operation(None).display(index)
+        """Return what RisuAI's screen would show of a line, or of the greeting (-1), before Markdown.
+
+        As in RisuAI, Lua listeners of displayed texts may set variables of the chat.
+        """
+        operation = self._operation(None)
+        try:
+            return operation.display(index)
+        finally:
+            operation.variables.changes().apply(self.variables)
 
     # Inside
 

@@ -111,7 +111,11 @@ class Operation:
 
     def display(self, index: int) -> str:
         """Return what the screen would show of a message, or of the greeting (-1), before Markdown."""
-        return shown_text(self._state_with_speaker(), index)
+        state = self._state_with_speaker()
+        try:
+            return shown_text(state, index)
+        finally:
+            state.variables.changes().apply(self.variables)
 
     def expand(self, text: str) -> str:
         """Expand a text of the application; macros that would write variables stay in it."""

@@ -103,13 +103,17 @@ def run_command(state: RisuState, line: str) -> bool:
 
 
 def shown_text(state: RisuState, index: int) -> str:
-    """Return what the screen would show of a message, or of the greeting (-1), without macros that write."""
+    """Return what the screen would show of a message, or of the greeting (-1).
+
+    Macros write nothing here, but Lua listeners may: RisuAI lets them set variables, and nothing else.
+    """
     messages, context = state.chat.messages, state.texts.context
     message = messages[index] if 0 <= index < len(messages) else None
     text = state.character.greeting(state.chat.greeting_index) or "" if message is None else message.data
     shown = context.replace(chat_index=index, writes="remove", display=True, first_message=message is None)
     text = state.texts.engine.expand(text, shown, warn=state.warn)
     edited = state.trigger_engine.edit_text(context, "editDisplay", text, index=index, **_options(state))
+    edited.stored.save_variables(state.variables)
     result = state.runner.run(
         to_string(edited.data),
         "editdisplay",
