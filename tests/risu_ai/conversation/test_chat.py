@@ -128,6 +128,13 @@ async def test_a_button_whose_script_cannot_be_loaded_is_reported() -> None:
         await chat.click("ring")
 
 
+async def test_scripts_of_displayed_texts_know_the_greeting() -> None:
+    script = {"type": "editdisplay", "in": "$", "out": " {{isfirstmsg}} {{role}}"}
+    chat, _ = made("Hi.", character=RisuCharacter.from_json(CHARACTER | {"customscript": [script]}))
+    await chat.send("Hello.")
+    assert [chat.display(index) for index in (-1, 0, 1)] == ["Welcome, Ann. 1 char", "Hello. 0 user", "Hi. 0 char"]
+
+
 def test_a_lua_listener_of_displayed_texts_may_set_variables() -> None:
     code = """
         listenEdit("editDisplay", function(id, text)

@@ -118,7 +118,7 @@ def shown_text(state: RisuState, index: int) -> str:
         to_string(edited.data),
         "editdisplay",
         state.scripts,
-        context,
+        context.replace(first_message=message is None),
         index=index,
         chat_role="" if message is None else message.role,
         warn=state.warn,
