@@ -126,6 +126,19 @@ async def test_tools_are_run_until_the_limit() -> None:
     assert [each.name for each in host.calls] == ["weather"] * 3
 
 
+async def test_scripts_for_reasoning_run_on_a_block_that_is_taken_out_of_the_text() -> None:
+    script = {"scriptName": "s", "findRegex": "/lamp/g", "replaceString": "{{char}}", "placement": [6]}
+    settings = st.Settings.from_json({"power_user": {"reasoning": {"auto_parse": True}}})
+    scripts = st.RegexScripts(global_=(st.RegexScript.from_json(script),))
+    made, _ = chat(Reply(text="<think>A lamp.</think>The lamp is lit."), settings=settings, regex_scripts=scripts)
+    await made.send("Hello.")
+    line: Any = made.lines[-1]
+    assert (line["mes"], line["extra"]["reasoning"]) == ("The lamp is lit.", "A Aria.")
+    made.edit(0, "<think>lamp</think>Hi.")
+    line = made.lines[0]
+    assert (line["mes"], line["extra"]["reasoning"]) == ("Hi.", "Aria")
+
+
 @pytest.mark.parametrize("command", ["/cut {}", "/hide 0-{}", "/del {}", "/inject id=a depth={} Rain."])
 async def test_numbers_of_commands_may_have_any_number_of_digits(command: str) -> None:
     made, _ = chat()

@@ -337,7 +337,10 @@ class ChatState:
             chat_lines.swipes_of(line)[0] = line["mes"]
 
     def take_reasoning(self, line: JsonObject) -> None:
-        """Move a marked block at the start of a text to the reasoning field, if the settings say so."""
+        """Move a marked block at the start of a text to the reasoning field, if the settings say so.
+
+        The scripts for reasoning run on it, as on the reasoning that an API gives.
+        """
         settings = self.context().settings.power_user.reasoning
         extra = chat_lines.extra_of(line)
         found = (
@@ -345,6 +348,8 @@ class ChatState:
         )
         if found is not None and not extra.get("reasoning"):
             reasoning, line["mes"] = found
+            with self.expanding(speaker=chat_lines.speaker_of(line)) as workspace:
+                reasoning = scripted(workspace, reasoning, RegexPlacement.REASONING)
             extra |= {"reasoning": reasoning, "reasoning_type": "parsed"}
 
     def now(self) -> str:

@@ -256,7 +256,7 @@ def _edit_line(state: ChatState, line: JsonObject, text: str) -> None:
     placement = RegexPlacement.USER_INPUT if chat_lines.is_user(line) else RegexPlacement.AI_OUTPUT
     if chat_lines.is_narrator(line):
         placement = RegexPlacement.SLASH_COMMAND
-    with state.expanding(speaker=_speaker(line)) as workspace:
+    with state.expanding(speaker=chat_lines.speaker_of(line)) as workspace:
         text = scripted(workspace, text, placement, is_edit=True, character=str(line.get("name") or ""))
         if workspace.context.settings.power_user.trim_spaces:
             text = trim(text)
@@ -274,7 +274,7 @@ def _edit_line(state: ChatState, line: JsonObject, text: str) -> None:
 def _add_swipe(state: ChatState, line: JsonObject, text: str, *, show: bool) -> None:
     """Add a version of a line; its macros are expanded."""
     chat_lines.show(line)
-    with state.expanding(speaker=_speaker(line)) as workspace:
+    with state.expanding(speaker=chat_lines.speaker_of(line)) as workspace:
         chat_lines.swipes_of(line).append(workspace.macros(text))
     info: JsonObject = {"send_date": state.now(), "extra": {}}
     chat_lines.infos_of(line)[-1] = info
@@ -295,9 +295,3 @@ def remove_last_round(lines: list[JsonObject]) -> None:
         if chat_lines.extra_of(line).get("gen_id") != round_id:
             return
         lines.pop()
-
-
-def _speaker(line: JsonObject) -> str | None:
-    """Return the file name of the member of a group who said a line."""
-    avatar = line.get("original_avatar")
-    return avatar if isinstance(avatar, str) else None

@@ -36,6 +36,12 @@ def text_of(line: JsonObject) -> str:
     return mes if isinstance(mes, str) else ""
 
 
+def speaker_of(line: JsonObject) -> str | None:
+    """Return the file name of the member of a group who said the line."""
+    avatar = line.get("original_avatar")
+    return avatar if isinstance(avatar, str) else None
+
+
 def is_user(line: JsonObject) -> bool:
     """Return True for a line of the user."""
     return bool(line.get("is_user"))
