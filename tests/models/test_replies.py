@@ -258,6 +258,27 @@ def test_a_block_of_anthropics_stream_may_begin_with_text() -> None:
     assert reply.extra["thinking"] == ({"type": "thinking", "thinking": "Hmm."},)
 
 
+def test_reasoning_that_goes_back_to_the_router_is_joined() -> None:
+    details: list[Any] = [
+        [{"type": "reasoning.text", "index": 0, "text": "Let me ", "format": "f"}],
+        [{"type": "reasoning.text", "index": 0, "text": "think."}],
+        [{"type": "reasoning.text", "index": 0, "signature": "S1"}],
+        [{"type": "reasoning.encrypted", "index": 0, "id": "c1", "data": "AAA"}],
+        [{"type": "reasoning.encrypted", "index": 0, "id": "c1", "data": "BBB"}],
+        None,
+    ]
+    events = [{"choices": [{"delta": {"reasoning_details": each}}]} for each in details]
+    reply = _read(OpenAIReader(), [*events, {"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}])
+    assert thaw(reply.extra["reasoning_details"]) == [
+        {"type": "reasoning.text", "index": 0, "text": "Let me think.", "format": "f", "signature": "S1"},
+        {"type": "reasoning.encrypted", "index": 0, "id": "c1", "data": "AAA"},
+        {"type": "reasoning.encrypted", "index": 0, "id": "c1", "data": "BBB"},
+    ]
+    blocks = [{"type": "reasoning.text", "text": "One."}, {"type": "reasoning.text", "text": "Two."}]
+    whole = _read(OpenAIReader(), [{"choices": [{"message": {"content": "x", "reasoning_details": blocks}}]}])
+    assert thaw(whole.extra["reasoning_details"]) == blocks
+
+
 def test_a_server_that_numbers_its_only_candidate_in_its_own_way_is_understood() -> None:
     events = [
         {"choices": [{"index": 1, "delta": {"content": "One"}}]},

@@ -20,6 +20,7 @@ from tavernkit._values import (
     thaw_object,
 )
 from tavernkit.models._reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
+from tavernkit.models._streams import REASONING_DETAILS
 from tavernkit.models.errors import ConnectionFailedError, ProviderError, error_text
 
 
@@ -118,7 +119,7 @@ def arguments_text(arguments: Json) -> str:
     return strict_json.compact(arguments) if arguments else ""
 
 
-CARRIED_KEYS: Final = ("signature", "thinking", "reasoning_details")
+CARRIED_KEYS: Final = ("signature", "thinking", REASONING_DETAILS)
 """Fields that providers add to a message and expect back with its tool calls."""
 
 _CALL_KEYS: Final = frozenset(("index", "id", "type", "function"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import field, replace
 from typing import Final
 
 from tavernkit._dataclass import dataclass
-from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_sequence
+from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping, is_sequence
 from tavernkit.models._limits import MAX_SSE_EVENT_BYTES
 from tavernkit.models._reply import FinishReason, Reply, ReplyPiece, ToolCall, ToolCallPiece, Usage
 from tavernkit.models.errors import DecodeError, ModelError
@@ -56,6 +56,7 @@ class Accumulator:
         self._usage: Usage | None = None
         self._logprobs = _LogProbs()
         self._extra: dict[str, FrozenJson] = {}
+        self._details = _ReasoningDetails()
         self._raw: FrozenObject | None = None
         self.started = False
         """True once the model has said something."""
@@ -72,7 +73,9 @@ class Accumulator:
         self._usage = piece.usage or self._usage
         self._logprobs.add(piece.logprobs)
         self._model = piece.model or self._model
-        self._extra.update(piece.extra)
+        if piece.extra:
+            self._extra.update(piece.extra)
+            self._details.add(piece.extra.get(REASONING_DETAILS))
         if piece.raw is not None and (self._raw is None or piece.usage is not None or self._usage is None):
             self._raw = piece.raw
         if not piece.tool_calls:
@@ -109,9 +112,47 @@ class Accumulator:
             logprobs=self._logprobs.whole(),
             model=self._model,
             interrupted=interrupted,
-            extra=freeze_object(self._extra),
+            extra=freeze_object({**self._extra, **self._details.whole()}),
             raw=self._raw or EMPTY_OBJECT,
         )
+
+
+REASONING_DETAILS: Final = "reasoning_details"
+_TEXTS: Final = ("text", "summary")
+
+
+class _ReasoningDetails:
+    """OpenRouter's reasoning, which goes back whole: a text comes in pieces, its signature with the last one."""
+
+    def __init__(self) -> None:
+        self._blocks: list[dict[str, object]] = []
+        self._texts: list[dict[str, list[str]]] = []
+
+    def add(self, pieces: FrozenJson) -> None:
+        for place, piece in enumerate(pieces if is_sequence(pieces) else ()):
+            if not is_mapping(piece):
+                continue
+            if place or not self._continues(piece):  # blocks of one event are separate
+                self._blocks.append({})
+                self._texts.append({})
+            for name, value in piece.items():
+                if name in _TEXTS and isinstance(value, str):
+                    self._texts[-1].setdefault(name, []).append(value)
+                elif value is not None or name not in self._blocks[-1]:
+                    self._blocks[-1][name] = value
+
+    def _continues(self, piece: Mapping[str, object]) -> bool:
+        if not self._blocks or "data" in piece:
+            return False
+        last = self._blocks[-1]
+        return all(piece.get(name) in (None, last.get(name)) for name in ("type", "index", "id"))
+
+    def whole(self) -> dict[str, object]:
+        blocks = [
+            {**block, **{name: "".join(parts) for name, parts in texts.items()}}
+            for block, texts in zip(self._blocks, self._texts, strict=True)
+        ]
+        return {REASONING_DETAILS: blocks} if blocks else {}
 
 
 class _LogProbs:
