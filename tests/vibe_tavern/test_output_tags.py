@@ -144,6 +144,22 @@ def test_stream_holds_back_only_what_may_change() -> None:
     assert stream.finish() == ""
 
 
+def test_with_an_own_sanitizer_the_stream_comes_at_its_end() -> None:
+    registry = default_sanitizers.copy()
+    registry.register("hide", lambda text, options: (text.replace("the secret", "…"), ()))
+    own = config(sanitizers={"hide": {"enabled": True}})
+    stream = OutputTagsStream(own, sanitizers=registry)
+    assert [stream.feed("Here is the "), stream.feed("secret."), stream.finish()] == ["", "", "Here is …."]
+    assert OutputTagsStream(config(sanitizers={"unknown": {"enabled": True}})).feed("Hello.") == "Hello."
+
+
+def test_a_stream_leaves_warnings_to_the_whole_text() -> None:
+    warnings: list[str] = []
+    stream = OutputTagsStream(config(sanitizers=LANG_SPANS, warner=warnings.append))
+    assert stream.feed("a</lang>b ") + stream.finish() == "ab "
+    assert warnings == []
+
+
 def test_stream_passes_deltas_when_there_is_nothing_to_do() -> None:
     stream = OutputTagsStream(OutputTagsConfig())
     assert stream.feed("<think>") == "<think>"
@@ -158,6 +174,9 @@ def test_stream_passes_deltas_when_there_is_nothing_to_do() -> None:
         ["``", "`", "<b>", "```"],
         ["{", "%}", "<think>", "%}"],
         ["`", "{{", "`", "<b>", "x", "</b>"],
+        ["<", "<b>", "i x", "<think>", "</think>>", "y", "</i>"],
+        ["<</b>think>", "x", "</think>"],
+        ["<i </think></i>", "x"],
     ],
 )
 def test_zones_inside_zones_are_held_until_they_are_sure(pieces: list[str]) -> None:

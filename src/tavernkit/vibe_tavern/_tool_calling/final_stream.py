@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tavernkit._dataclass import dataclass
@@ -17,8 +18,10 @@ from tavernkit.vibe_tavern._options import is_blank
 from tavernkit.vibe_tavern._output_tags import (
     OutputTagsConfig,
     SanitizerRegistry,
+    apply_rule,
     default_sanitizers,
     find_tags,
+    lang_spans,
     transform,
 )
 from tavernkit.vibe_tavern._prompt_runner import PromptRequest, PromptRunner
@@ -120,18 +123,20 @@ _LOOK_AGAIN_AFTER = 16
 
 
 class OutputTagsStream:
-    """Filters deltas; the joined output equals the result for the whole text."""
+    """Filters deltas; the joined output equals the result for the whole text, whose warnings are not repeated.
+
+    With an application's own sanitizer, which may look at the whole text, everything comes at the end.
+    """
 
     def __init__(self, config: OutputTagsConfig, *, sanitizers: SanitizerRegistry = default_sanitizers) -> None:
-        self._config = config
+        self._config = replace(config, warn=False, warner=None)
         self._sanitizers = sanitizers
         self._pieces: list[str] = []
         self._length = 0
         self._next_look = 0
-        names = [rule.tag for rule in config.rules] + [rule.to for rule in config.rules if rule.to]
-        if config.enabled_sanitizers:
-            names.append("lang")
-        self._tags = tuple(dict.fromkeys(names))
+        found = [(sanitizers.get(name), options) for name, options in config.enabled_sanitizers]
+        self._spans = [options for sanitizer, options in found if sanitizer is lang_spans]
+        self._wants_whole_text = any(sanitizer not in (None, lang_spans) for sanitizer, _ in found)
 
     def feed(self, delta: str) -> str:
         """Add a piece of the answer; return what can be shown now."""
@@ -142,6 +147,8 @@ class OutputTagsStream:
         before = self._pieces[-1] if self._pieces else ""
         self._pieces.append(delta)
         self._length += len(delta)
+        if self._wants_whole_text:
+            return ""
         may_settle = not before or before.endswith(("`", "\\", "{")) or _SETTLING.search(delta)
         if not may_settle or self._length < self._next_look:
             return ""
@@ -170,15 +177,23 @@ class OutputTagsStream:
         if text.endswith(("`", "\\", "{")) or not _code_and_templates_are_complete(text):
             return False
         masked, _ = mask(text, self._config.escape_hatch)
-        if masked.rfind("<") > masked.rfind(">"):
-            return False
-        return all(self._is_balanced(masked, tag) for tag in self._tags)
+        # Removing a tag may leave others that were not there before, so what each step sees must be complete.
+        for options in self._spans:
+            if not _tags_are_complete(masked, "lang"):
+                return False
+            masked, _ = lang_spans(masked, options)
+        for rule in self._config.rules:
+            if not _tags_are_complete(masked, rule.tag):
+                return False
+            masked = apply_rule(masked, rule)
+        return True
 
-    def _is_balanced(self, masked: str, name: str) -> bool:
-        depth = 0
-        for tag in find_tags(masked, name):
-            depth = max(depth - 1, 0) if tag.closing else depth + 1
-        return depth == 0
+
+def _tags_are_complete(masked: str, name: str) -> bool:
+    depth = 0
+    for tag in find_tags(masked, name):
+        depth = max(depth - 1, 0) if tag.closing else depth + 1
+    return depth == 0 and masked.rfind("<") <= masked.rfind(">")
 
 
 def _code_and_templates_are_complete(text: str) -> bool:
