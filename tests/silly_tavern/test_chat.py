@@ -139,6 +139,17 @@ async def test_scripts_for_reasoning_run_on_a_block_that_is_taken_out_of_the_tex
     assert (line["mes"], line["extra"]["reasoning"]) == ("Hi.", "Aria")
 
 
+async def test_trim_strings_see_the_speaker_of_an_edited_line_but_no_narrator() -> None:
+    script = {"scriptName": "s", "findRegex": "/<(.*)>/", "replaceString": "$1", "trimStrings": ["{{char}}"]}
+    edited = st.RegexScript.from_json({**script, "placement": [2, 3], "runOnEdit": True})
+    made, _ = chat(regex_scripts=st.RegexScripts(global_=(edited,)))
+    await made.run_command("/sendas name=Bob Hi.")
+    await made.run_command("/sys name=Bob Night falls.")
+    for place in (1, 2):
+        made.edit(place, "<Aria and Bob>")
+    assert texts(made)[1:] == ["Aria and", "and Bob"]
+
+
 @pytest.mark.parametrize("command", ["/cut {}", "/hide 0-{}", "/del {}", "/inject id=a depth={} Rain."])
 async def test_numbers_of_commands_may_have_any_number_of_digits(command: str) -> None:
     made, _ = chat()

@@ -253,11 +253,13 @@ def _typed_line(state: ChatState, text: str, keys: dict[str, Json]) -> JsonObjec
 
 def _edit_line(state: ChatState, line: JsonObject, text: str) -> None:
     """Replace the text of a line; scripts and macros run once."""
-    placement = RegexPlacement.USER_INPUT if chat_lines.is_user(line) else RegexPlacement.AI_OUTPUT
+    placement, speaker = RegexPlacement.AI_OUTPUT, str(line.get("name") or "")
     if chat_lines.is_narrator(line):
-        placement = RegexPlacement.SLASH_COMMAND
+        placement, speaker = RegexPlacement.SLASH_COMMAND, None
+    elif chat_lines.is_user(line):
+        placement = RegexPlacement.USER_INPUT
     with state.expanding(speaker=chat_lines.speaker_of(line)) as workspace:
-        text = scripted(workspace, text, placement, is_edit=True, character=str(line.get("name") or ""))
+        text = scripted(workspace, text, placement, is_edit=True, character=speaker)
         if workspace.context.settings.power_user.trim_spaces:
             text = trim(text)
         bias = inline_bias(text, workspace.warn)
