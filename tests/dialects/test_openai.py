@@ -27,6 +27,13 @@ def test_a_tool_call_id_is_sent_on_tool_results_only() -> None:
     ]
 
 
+def test_reasoning_goes_back_with_its_tool_call_in_a_request() -> None:
+    details = [{"type": "reasoning.encrypted", "data": "AAA"}]
+    message = Message("assistant", "", metadata={"reasoning_details": details})
+    assert convert([message], attachments=True)[0]["reasoning_details"] == details
+    assert "reasoning_details" not in convert([message])[0]
+
+
 def test_false_counts_as_absent() -> None:
     metadata = {"tool_calls": False, "signature": None}
     assert convert([Message("assistant", "x", metadata=metadata)]) == [{"role": "assistant", "content": "x"}]

@@ -21,7 +21,8 @@ def to_openai(
     """Return a list of ``{"role", "content", …}``; nothing is merged, reordered or validated.
 
     With ``attachments=True`` the content of a user message with attachments is a list of parts, and so is that
-    of any message with the metadata ``cache_control``, a cache mark.
+    of any message with the metadata ``cache_control``, a cache mark. ``reasoning_details``, OpenRouter's reasoning with a
+    tool call, goes back to it.
     """
     if not attachments:
         warn_about_loss(messages, "openai", warn, tools=False, attachments=True)
@@ -41,6 +42,8 @@ def _entry(message: Message, position: int, attachments: bool, warn: Warn) -> Js
                 entry[key] = thaw(value)
         if attachments and (mark := metadata_value(message, "cache_control")) is not None:
             _mark(entry, thaw(mark))
+        if attachments and (details := metadata_value(message, "reasoning_details")) is not None:
+            entry["reasoning_details"] = thaw(details)
     return entry
 
 
