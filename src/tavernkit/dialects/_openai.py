@@ -21,8 +21,7 @@ def to_openai(
     """Return a list of ``{"role", "content", …}``; nothing is merged, reordered or validated.
 
     With ``attachments=True`` the content of a user message with attachments is a list of parts, and so is that
-    of any message with the metadata ``cache_control``, a cache mark. ``reasoning_details``, OpenRouter's reasoning with a
-    tool call, goes back to it.
+    of any message with the metadata ``cache_control``, a cache mark. OpenRouter's ``reasoning_details`` go back to it.
     """
     if not attachments:
         warn_about_loss(messages, "openai", warn, tools=False, attachments=True)
