@@ -93,6 +93,18 @@ def test_a_broken_file_is_found(tmp_path: Path) -> None:
     assert statuses == {"glm-4.7": "invalid", "qwen3": "missing"}
 
 
+def test_a_file_that_replaces_a_broken_one_is_used_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "glm-4.7" / "tokenizer.json"
+    path.parent.mkdir()
+    path.write_text("{}")
+    before = token_estimation.estimator(tmp_path).estimate("hello brave world" * 9, "glm-4.7")
+    content = json.dumps(TOKENIZER).encode()
+    results = fetch_tokenizers(root=tmp_path, only=["glm-4.7", "qwen3"], fetch=lambda url, headers: Fetched(content))
+    assert [result.status for result in results] == ["fetched", "fetched"]
+    assert token_estimation.estimator(tmp_path).estimate("hello brave world" * 9, "glm-4.7") == 19 != before
+    assert token_estimation.audit_models(["qwen/qwen3-8b"], tokenizer_root=tmp_path)[0].status == "hit"
+
+
 def test_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TAVERNKIT_TOKENIZER_ROOT", str(tmp_path))
     assert token_estimation.default_tokenizer_root() == tmp_path

@@ -104,11 +104,12 @@ def registry(root: Path | None = None) -> dict[str, Mapping[str, object]]:
 
 def estimator(tokenizer_root: Path | str | None = None) -> TokenEstimator:
     """Return the estimator with the tokenizer files of a folder; it keeps what it has loaded."""
-    return _estimator_of(Path(tokenizer_root).expanduser() if tokenizer_root is not None else default_tokenizer_root())
+    return estimator_of(Path(tokenizer_root).expanduser() if tokenizer_root is not None else default_tokenizer_root())
 
 
 @lru_cache(maxsize=MAX_ROOTS)
-def _estimator_of(root: Path) -> TokenEstimator:
+def estimator_of(root: Path) -> TokenEstimator:
+    """Return the estimator of a folder, as long as its files stay the same."""
     return TokenEstimator(registry=registry(root))
 
 

@@ -13,13 +13,14 @@ from typing import Final, Literal, TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject
-from tavernkit.budget._file_tokenizer import load_file_tokenizer
+from tavernkit.budget._file_tokenizer import forget_file_tokenizers, load_file_tokenizer
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._token_estimation import (
     MODELS,
     TOKENIZER_FILE,
     ModelTokenizer,
     default_tokenizer_root,
+    estimator_of,
     tokenizer_path,
 )
 
@@ -152,5 +153,8 @@ def _fetch(model: ModelTokenizer, root: Path, fetch: Fetch, now: Callable[[], da
         "date": now().isoformat(),
     }
     (path.parent / "source.json").write_text(json.dumps(source, indent=2), encoding="utf-8")
+    # What is known of the old file, or of there being none, no longer holds.
+    forget_file_tokenizers()
+    estimator_of.cache_clear()
     checked = _check(model, root)
     return TokenizerFile(model.hint, "fetched", path) if checked.status == "ok" else checked
