@@ -128,6 +128,25 @@ async def test_a_button_whose_script_cannot_be_loaded_is_reported() -> None:
         await chat.click("ring")
 
 
+@pytest.mark.parametrize("reply", ["Hi", ["H", "i"]])
+async def test_what_a_lua_listener_of_replies_does_to_other_messages_stays(reply: Answer) -> None:
+    code = """
+        listenEdit("editOutput", function(id, text, meta)
+          setChat(id, 0, "changed " .. meta.index)
+          return text .. "!"
+        end)
+    """
+    lua = {"comment": "t", "type": "start", "conditions": [], "effect": [{"type": "triggerlua", "code": code}]}
+    settings = Settings.from_json({"requestRetrys": 0, "useSayNothing": False, "useStreaming": True})
+    character = RisuCharacter.from_json(CHARACTER | {"triggerscript": [lua]})
+    chat, _ = made(reply, reply, character=character, settings=settings)
+    await chat.send("Hello.")
+    assert texts(chat) == ["changed 1", "Hi!"]
+    chat.edit(0, "edited")
+    await chat.continue_reply()
+    assert texts(chat) == ["changed 1", "Hi!Hi!"]
+
+
 async def test_scripts_of_displayed_texts_know_the_greeting() -> None:
     script = {"type": "editdisplay", "in": "$", "out": " {{isfirstmsg}} {{role}}"}
     chat, _ = made("Hi.", character=RisuCharacter.from_json(CHARACTER | {"customscript": [script]}))

@@ -283,13 +283,18 @@ class Send(Operation):
         ]
         if continued and not messages:
             self._nothing_to_continue()
-        elif continued:
-            messages = messages[:-1]
-        message = self._message(state, texts[0], len(messages))
+        place = len(messages) - 1 if continued and messages else None
+        message = self._message(state, texts[0], len(messages) if place is None else place)
         if reply.alternatives:
             self._offer(message, texts)
-        self._see(state, with_messages(state.chat, (*messages, message)))
+        self._put_message(state, message, place)
         return texts[0]
+
+    def _put_message(self, state: RisuState, message: RisuMessage, place: int | None) -> None:
+        """Put a message in the place of another, or at the end: Lua listeners of a reply may change the others."""
+        messages = state.chat.messages
+        place = len(messages) if place is None else place
+        self._see(state, with_messages(state.chat, (*messages[:place], message, *messages[place + 1 :])))
 
     def _received(self, state: RisuState, reply: str, messages: tuple[RisuMessage, ...], *, continued: bool) -> str:
         """A reply as it is stored: through Lua, CBS and scripts."""
@@ -314,13 +319,14 @@ class Send(Operation):
             *others, last = state.chat.messages
             before = last.data
             info = self._generation_info(state, self._new_id(state, len(others)))
-            again = dataclasses.replace(last, raw=MappingProxyType({**last.raw, "generationInfo": info}))
-            self._see(state, with_messages(state.chat, (*others, again)))
+            message = dataclasses.replace(last, raw=MappingProxyType({**last.raw, "generationInfo": info}))
+            place = len(others)
         else:
             if continued:
                 self._nothing_to_continue()
-            empty = self._message(state, "", len(state.chat.messages))
-            self._see(state, with_messages(state.chat, (*state.chat.messages, empty)))
+            place = len(state.chat.messages)
+            message = self._message(state, "", place)
+        self._put_message(state, message, place)
         scripted = bool(state.scripts) or has_triggers(state) or "{" in before
         raw = new = ""
         while True:
@@ -331,13 +337,13 @@ class Send(Operation):
                 break
             raw += answer.text or ""
             new = cut_incomplete(raw) if self._context.settings.remove_incomplete_response else raw
-            *others, last = state.chat.messages
-            text = state.edit_output(trim(before + new), len(others))
-            self._see(state, with_messages(state.chat, (*others, with_text(last, text))))
+            text = state.edit_output(trim(before + new), place)
+            stored = state.chat.messages
+            self._put_message(state, with_text(stored[place] if place < len(stored) else message, text), place)
             if answer.text is None:  # the end of a stream is a packet as well, so the text passes once more
                 break
         self._flag_streaming(state, on=False)
-        self._offer(state.chat.messages[-1], [raw])
+        self._offer(message, [raw])
         return new
 
     def _flag_streaming(self, state: RisuState, *, on: bool) -> None:
