@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import base64
 import json
 import logging
@@ -149,6 +150,18 @@ async def test_an_empty_reply_inside_200_is_an_error(body: dict[str, Any]) -> No
         with pytest.raises(ProviderError):
             await client.send(SHORT)
         with pytest.raises(ProviderError):
+            await pieces_of(client, SHORT)
+        await client.aclose()
+
+
+async def test_google_says_what_is_wrong_with_a_malformed_call() -> None:
+    said = "Malformed function call: roll(sides="
+    body = {"candidates": [{"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": said}]}
+    async with serve_wire(Wire(body), Wire(events=[body])) as server:
+        client = connect(server)
+        with pytest.raises(ProviderError, match=re.escape(said)):
+            await client.send(SHORT)
+        with pytest.raises(ProviderError, match=re.escape(said)):
             await pieces_of(client, SHORT)
         await client.aclose()
 

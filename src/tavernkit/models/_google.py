@@ -82,7 +82,7 @@ class GoogleReader(ReaderState):
         self._called += len(calls)
         refusal, reason = _block_reason(event), text_of(candidate.get("finishReason"))
         self.said = self.said or parts is not None or bool(refusal)
-        self.reason = reason or self.reason
+        self.reason = ": ".join(filter(None, (reason, text_of(candidate.get("finishMessage"))))) or self.reason
         self.ended = self.ended or bool(reason or refusal)
         usage = _usage(event)
         return ReplyPiece(
