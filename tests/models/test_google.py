@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import base64
 import json
 import logging
+import re
 import traceback
 from typing import Any
 
