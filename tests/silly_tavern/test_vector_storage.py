@@ -46,6 +46,14 @@ def test_protected_lines_stay(protect: int, moved: bool):
     assert any("Past events" in text for text in contents(plan)) is moved
 
 
+@pytest.mark.parametrize("kind", ["enabled_chats", "enabled_files", "enabled_world_info"])
+def test_macros_of_the_newest_lines_run_once_more_only_if_something_is_asked(kind: str):
+    line = {"name": "Mira", "is_user": True, "mes": "{{incvar::n}}"}
+    plan = build(history=[*LINES[:2], line], settings=settings(**{kind: True}), vectors=VectorResults())
+    assert plan.vector_calls == ()
+    assert contents(plan)[-1] == "1"
+
+
 def test_a_plan_says_what_it_would_ask_for_and_that_nothing_was_given():
     plan = build(history=LINES, settings=settings(enabled_chats=True), message="Go on.")
     call = plan.vector_calls[0]

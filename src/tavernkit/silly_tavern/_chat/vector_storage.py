@@ -188,8 +188,8 @@ class VectorStorage:
                 large = to_number(file.get("size")) > self.number("size_threshold_db", 5) * KILOBYTE
                 self.index_file(url, self.cutting("_db", 2500).chunks(text) if large else [text])
             urls.append(url)
-        search_text = self.query_text(core)
-        if not urls or not search_text:
+        search_text = self.query_text(core) if urls else ""
+        if not search_text:
             return None
         self.ask(urls, search_text, self.number("chunk_count_db", 5), several=True)
         answered = [url for url in dict.fromkeys(urls) if url in self.results.hits]
@@ -244,8 +244,8 @@ class VectorStorage:
             indexed.setdefault(f"{WORLD_COLLECTION}{entry.world}", []).append(hit)
         self.calls.extend(VectorCall("insert", (collection,), items) for collection, items in indexed.items())
         asked = list(indexed)
-        search_text = self.query_text(core)
-        if not asked or not search_text:
+        search_text = self.query_text(core) if asked else ""
+        if not search_text:
             return []
         self.ask(asked, search_text, self.number("max_entries", 5), several=True)
         keys = {hit.key for collection in asked for hit in self.results.hits.get(collection, ())}
@@ -255,8 +255,8 @@ class VectorStorage:
     def take_memories(self, core: list[CoreMessage]) -> ExtensionPrompt | None:
         """Remove the found lines from the chat and make a text from them."""
         protect = int(self.number("protect", 5))
-        search_text = self.query_text(core)
-        if len(core) < protect or not search_text:
+        search_text = self.query_text(core) if len(core) >= protect else ""
+        if not search_text:
             return None
         self.ask([CHAT_COLLECTION], search_text, self.number("insert", 3), several=False)
         ranks: dict[int, int] = {}
