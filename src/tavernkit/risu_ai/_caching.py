@@ -121,7 +121,7 @@ def split_lore(result: LorebookResult) -> tuple[list[ActiveLore], list[tuple[Act
 
 
 def _place(lore: ActiveLore) -> str:
-    """Return the place of an entry in words; None for places that it should not leave."""
+    """Return the place of an entry in words; empty for places that it should not leave."""
     if lore.inject is not None or at_end(lore):
         return ""
     if in_lorebook_slot(lore):
@@ -304,7 +304,7 @@ def report_depth(state: RisuState, message: PromptMessage, where: str) -> None:
 
 
 def _why_card(state: RisuState, card: TemplateCard, *, between: bool) -> str:
-    """Return why a card should be after the chat; None if it need not."""
+    """Return why a card should be after the chat; empty if it need not."""
     if isinstance(card, (ChatCard, CacheCard)):
         return ""
     if between:

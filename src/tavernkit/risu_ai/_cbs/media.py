@@ -157,7 +157,7 @@ class _Library:
         self._width = "" if width is None or width == -1 else f"max-width:{number_to_string(width)}rem;"
 
     def html(self, kind: str, name: str) -> str:
-        """Return the HTML of a tag; None if the file is not found or not shown."""
+        """Return the HTML of a tag; empty if the file is not found or not shown."""
         if self._settings.hide_all_images and kind in _HIDDEN_KINDS:
             return ""
         if kind == "emotion":

@@ -314,7 +314,7 @@ def delete_key(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2HasDictKey")
 def has_key(run: Run, effect: Effect) -> None:
-    """Return True if a key exists."""
+    """Store whether a key exists."""
     value, key = parse(run.value(effect, "var")), run.value(effect, "key")
     found = key in own_items(value) or (key == "length" and isinstance(value, (list, str)))
     run.output(effect, "1" if found else "0")

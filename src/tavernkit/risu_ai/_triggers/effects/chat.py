@@ -125,7 +125,7 @@ def get_first_message(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2QuickSearchChat")
 def search_chat(run: Run, effect: Effect) -> None:
-    """Return True if a text is among the newest messages."""
+    """Store whether a text is among the newest messages."""
     value, depth = run.value(effect, "value"), run.number(effect, "depth")
     found = depth == depth and search_messages(
         run.messages, value, effect.fields.get("condition"), depth, run.world.warn

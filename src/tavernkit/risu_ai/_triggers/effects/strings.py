@@ -133,7 +133,7 @@ def extract(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2RegexTest")
 def test(run: Run, effect: Effect) -> None:
-    """Return True if a pattern is in a text."""
+    """Store whether a pattern is in a text."""
     value, source, flags = run.value(effect, "value"), run.value(effect, "regex"), run.value(effect, "flags")
     try:
         found = JSRegex.compile(source, flags).test(value, warn=run.world.warn)
