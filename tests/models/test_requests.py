@@ -220,6 +220,19 @@ def test_a_model_that_does_not_continue_replies_gets_them_as_the_users(dialect: 
     assert len(warnings) == (role == "user")
 
 
+@pytest.mark.parametrize(
+    ("kind", "samplers"),
+    [("enabled", set[str]()), ("adaptive", {"temperature", "top_p"}), ("disabled", {"temperature", "top_p", "top_k"})],
+)
+def test_claude_gets_no_samplers_while_it_thinks(kind: str, samplers: set[str]) -> None:
+    options = {"temperature": 0.5, "top_p": 0.9, "top_k": 40, "thinking": {"type": kind}}
+    warnings: list[str] = []
+    body = ask(model="claude-3-7-sonnet", dialect="anthropic", options=options).body(warn=warnings.append)
+    assert body["thinking"] == {"type": kind}
+    assert body.keys() & {"temperature", "top_p", "top_k"} == samplers
+    assert len(warnings) == (kind != "disabled")
+
+
 def test_of_two_samplers_that_exclude_each_other_the_one_with_an_effect_is_sent() -> None:
     warnings: list[str] = []
     options = {"temperature": 1, "top_p": 0.9}

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from tavernkit._dataclass import dataclass
-from tavernkit._values import FrozenObject, Json, JsonObject, freeze_object, thaw
+from tavernkit._values import FrozenObject, Json, JsonObject, freeze_object, is_mapping, thaw
 from tavernkit.errors import Warn
 
 
@@ -322,6 +322,11 @@ _NEUTRAL: Final[Mapping[str, float]] = {
     "repetition_penalty": 1,
 }
 """Values at which samplers do nothing."""
+_REFUSED_WHILE_THINKING: Final[Mapping[str, tuple[str, ...]]] = {
+    "enabled": ("temperature", "top_p", "top_k"),
+    "adaptive": ("top_k",),
+}
+"""Samplers that Anthropic refuses with the option ``thinking``, by its type."""
 _NEW_LIMIT: Final = {"max_tokens": "max_completion_tokens"}
 
 MODELS: Final[tuple[ModelRule, ...]] = (
@@ -418,6 +423,9 @@ def accepted_options(
     for group in (group for rule in rules for group in rule.exclusive):
         given = [name for name in group if options.get(name) is not None]
         refused.update(sorted(given, key=lambda name: options[name] == _NEUTRAL.get(name))[1:])
+    thinking = options.get("thinking")
+    if dialect == "anthropic" and is_mapping(thinking):
+        refused.update(_REFUSED_WHILE_THINKING.get(str(thinking.get("type")), ()))
     sent: JsonObject = {}
     unknown: list[str] = []
     unwanted: list[str] = []
