@@ -411,6 +411,9 @@ async def test_what_is_added_to_replies_must_be_written_in_chatml() -> None:
     chat, host = made("Hi.", " A boat.", settings=Settings.from_json({"igpPrompt": chatml}))
     assert (await chat.send("Hello.")).text == "Hi. A boat."
     assert host.plans[1].messages[0].content == "Draw Mira."
+    block = f"{{{{#if 1}}}}{chatml}{{{{/if}}}}"
+    chat, host = made("Hi.", " A boat.", settings=Settings.from_json({"igpPrompt": block}))
+    assert (await chat.send("Hello.")).text == "Hi. A boat."
 
 
 async def test_results_of_scripts_are_remembered_until_other_modules_are_switched_on() -> None:

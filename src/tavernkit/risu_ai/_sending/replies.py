@@ -72,12 +72,13 @@ class HelperRequests:
         return read_suggestions(answer or "")
 
     def added_text(self, prompt: str) -> HelperText:
-        """Ask for what is added to a reply, with a prompt in ChatML.
+        """Ask for what is added to a reply, with a prompt that is ChatML when it is expanded.
 
         Raises:
             PromptTemplateError: The prompt is not ChatML.
         """
-        parsed = parse_chat_ml(prompt, lambda text: self._state.texts.as_speaker(text, None))
+        texts = self._state.texts
+        parsed = parse_chat_ml(texts(prompt), lambda text: texts.as_speaker(text, None))
         if parsed is None:
             raise PromptTemplateError("igpPrompt must be written in ChatML")
         return (yield from self._ask(parsed))
