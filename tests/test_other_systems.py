@@ -22,6 +22,7 @@ for name in ("fork", "forkpty", "setsid", "killpg", "getuid", "geteuid", "regist
              "pread", "sched_getaffinity", "getpgid", "setpgid", "fchmod", "nice", "getloadavg", "wait4", "O_NOFOLLOW"):
     if hasattr(os, name):
         delattr(os, name)
+os.process_cpu_count = os.cpu_count  # as where there is no sched_getaffinity
 for name in ("SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGPROF", "setitimer", "alarm", "pthread_sigmask"):
     if hasattr(signal, name):
         delattr(signal, name)

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def stored(tmp_path: Path) -> Callable[[], list[str]]:
     """What another process sees."""
 
     def read() -> list[str]:
-        with sqlite3.connect(tmp_path / "x.db") as other:
+        with closing(sqlite3.connect(tmp_path / "x.db")) as other:
             return sorted(row[0] for row in other.execute("SELECT external_id FROM sessions"))
 
     return read
@@ -125,7 +126,7 @@ async def test_a_slow_disk_is_waited_for_in_the_thread(
 async def test_another_process_that_writes_is_waited_for(
     database: Database, stored: Callable[[], list[str]], tmp_path: Path
 ) -> None:
-    with sqlite3.connect(tmp_path / "x.db", isolation_level=None) as other:
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         work = asyncio.gather(store(database, "a"), store(database, "b"))
         done, _ = await asyncio.wait([work], timeout=0.05)
@@ -140,7 +141,7 @@ async def test_another_process_that_never_ends_its_transaction_is_an_error(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: bool
 ) -> None:
     monkeypatch.setattr("tavernkit.server.storage.sqlite.BUSY_MILLISECONDS", 10)
-    with sqlite3.connect(tmp_path / "x.db", isolation_level=None) as other:
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(ConfigError, match="cannot be used: database is locked"), database_errors():
             async with database.write(together=together):
