@@ -21,7 +21,7 @@ from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._group_activation import decide, with_speaker
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
-from tavernkit.silly_tavern._pipeline import CHAT_MESSAGE, CHAT_PIPELINE, CHAT_STORY, TEXT_PIPELINE, TEXT_STORY
+from tavernkit.silly_tavern._pipeline import CHAT_PIPELINE, TEXT_PIPELINE, TRACED_PIPELINES
 from tavernkit.silly_tavern._scripts.prompt_scripts import ChosenScripts
 from tavernkit.silly_tavern._services import Services
 from tavernkit.silly_tavern._state import Half, SillyTavernState
@@ -111,6 +111,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
 
         assert isinstance(plan, ChatPlan)
         known_texts = self.services.known_texts
+        text = context.text_completion and not self._own_pipeline
         steady = has_own_chat(context, built)
         inputs = turn_inputs(built, plan, lines) if steady else None
         texts = LineTexts(
@@ -127,21 +128,24 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         known_texts.lines = texts.known
 
         def run(
-            kept: Sequence[int], wanted: Container[int], known: Container[object] = (), half: Half | None = None
+            kept: Sequence[int],
+            wanted: Container[int],
+            known: Container[object] = (),
+            half: Half | None = None,
+            *,
+            whole: bool = False,
         ) -> SillyTavernState:
             copies = self.services.traced
             traced = traced_context(context, lines, kept, wanted, numbers, variables.as_read(), copies, known)
             state = SillyTavernState(traced, self.services)
             state.read_entry, state.reports, state.half = entries, False, half
-            text = context.text_completion and not self._own_pipeline
             if half == "chat" and built.lore != FREEZE and isinstance(plan.lore_result, WorldInfoResult):
                 state.lore_result = plan.lore_result
-            if half == "story":
-                (TEXT_STORY if text else CHAT_STORY).run(state)
-            elif half == "chat" and not text:
-                CHAT_MESSAGE.run(state)
-            else:
+            # Hooks are not called a second time for a plan if the texts cannot be used.
+            if whole or not steady or self._own_pipeline or (half is None and context.hooks is not None):
                 (TEXT_PIPELINE if text else self.pipeline).run(state)
+            else:
+                TRACED_PIPELINES[half, text].run(state)
             return state
 
         def unused() -> Iterator[tuple[str, str]]:
@@ -183,12 +187,12 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
                 known_texts.keep(inputs, None, same, texts.steady, known, texts.written.forms, given(), replay)
             return TracedBuild(plan, texts.of_block, texts.whole, texts.source_of, unused, same)
         every = range(len(lines))
-        if texts.forget_forms() or slots or half is not None or len(kept) < len(lines):
-            traced = run(every, texts.changed)
-        whole = finished_plan(traced)
-        if has_lost_lines((block, block.content) for block in whole.blocks):
-            whole = finished_plan(run(every, every))
-        return TracedBuild(whole, texts.of_block, unused=unused)
+        if texts.forget_forms() or slots or traced.plan is None or len(kept) < len(lines):
+            traced = run(every, texts.changed, whole=True)
+        again = finished_plan(traced)
+        if has_lost_lines((block, block.content) for block in again.blocks):
+            again = finished_plan(run(every, every, whole=True))
+        return TracedBuild(again, texts.of_block, unused=unused)
 
     def _scripts_of_lines(self, context: SillyTavernContext) -> ChosenScripts | None:
         """Return the regex scripts whose results for lines may be used; vectors may have texts of these elsewhere."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tavernkit.prompt._pipeline import HooksStep, Pipeline
-from tavernkit.silly_tavern._state import SillyTavernState
+from tavernkit.silly_tavern._state import Half, SillyTavernState
 from tavernkit.silly_tavern._steps.chat_layout import (
     CompilationStep,
     EntriesStep,
@@ -55,11 +57,18 @@ TEXT_PIPELINE: Pipeline[SillyTavernState] = Pipeline(
 )
 """SillyTavern's text completion (``dialect="text"``)."""
 
-CHAT_STORY: Pipeline[SillyTavernState] = Pipeline(*list(CHAT_PIPELINE)[: CHAT_PIPELINE.names.index("injection")])
-"""Of chat completion, what writes the prompts around the chat: a source map may need no more."""
 
-CHAT_MESSAGE: Pipeline[SillyTavernState] = Pipeline(HooksStep())
-"""Of chat completion, what may change the user's new message before it is sent."""
+def _until(pipeline: Pipeline[SillyTavernState], name: str) -> Pipeline[SillyTavernState]:
+    """Return the steps before one of them."""
+    return Pipeline(*list(pipeline)[: pipeline.names.index(name)])
 
-TEXT_STORY: Pipeline[SillyTavernState] = Pipeline(*list(TEXT_PIPELINE)[: TEXT_PIPELINE.names.index("injection")])
-"""Of text completion, what writes the story string."""
+
+TRACED_PIPELINES: Mapping[tuple[Half | None, bool], Pipeline[SillyTavernState]] = {
+    (None, False): _until(CHAT_PIPELINE, "plan_assembly"),
+    (None, True): _until(TEXT_PIPELINE, "plan_assembly"),
+    ("story", False): _until(CHAT_PIPELINE, "injection"),
+    ("story", True): _until(TEXT_PIPELINE, "injection"),
+    ("chat", False): Pipeline(HooksStep()),  # only for a message that hooks changed
+    ("chat", True): _until(TEXT_PIPELINE, "plan_assembly"),
+}
+"""The steps that write the texts of a prompt, or of one half, for source maps: of chat and of text completion."""

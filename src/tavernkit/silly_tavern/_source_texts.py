@@ -21,6 +21,7 @@ from tavernkit.prompt._steady_texts import has_pure_macros_only
 from tavernkit.prompt._traced_inputs import escaped, traced_text
 from tavernkit.prompt._traced_spans import origin_of
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
+from tavernkit.silly_tavern._chat_completion.assembly import placed
 from tavernkit.silly_tavern._chat_completion.history_messages import PLAIN_EXTRA
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._chat_completion.prompt_collection import (
@@ -33,7 +34,9 @@ from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._scripts.prompt_scripts import ChosenScripts
 from tavernkit.silly_tavern._services import Services, selected_books
 from tavernkit.silly_tavern._state import Half, SillyTavernState
+from tavernkit.silly_tavern._steps.plan_assembly import assemble_chat
 from tavernkit.silly_tavern._text_completion.plan import normalised, text_of
+from tavernkit.silly_tavern._text_completion.planning import assemble_text
 from tavernkit.silly_tavern._world_info.book import WorldBook
 from tavernkit.silly_tavern._world_info.entry import Entry
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
@@ -330,22 +333,36 @@ def placed_texts(state: SillyTavernState, lines: Sequence[int]) -> list[PlacedTe
     """Return the texts of a build, with their places in a build of the whole chat.
 
     Args:
-        state: The state after the build.
+        state: The state after the steps of ``TRACED_PIPELINES``, or after a whole build.
         lines: The lines of the chat that it had.
     """
     if state.plan is not None:
-        return [(place_of(block, lines), block.content) for block in state.plan.blocks]
-    if state.half == "chat":
-        return [(lines[-1] + 1 if lines else 0, state.context.message)]
+        return [(_place(line_of_block(block), block.slot, lines), block.content) for block in state.plan.blocks]
     if state.context.text_completion:
+        return _placed_segments(state, lines)
+    if state.half == "chat":
+        return [(_place(len(lines), "", lines), state.context.message)]
+    if state.half == "story":
+        prompts = state.prompt_entries
+        around = [(MAIN, prompt.content) for prompt in around_main(prompts)]
+        return [*[(prompt.identifier, prompt.content) for prompt in prompts if not prompt.in_chat], *around]
+    return [
+        (_place(_line_of(message.group, message.source), collection.identifier, lines), message.content)
+        for collection, message in placed(assemble_chat(state))
+    ]
+
+
+def _placed_segments(state: SillyTavernState, lines: Sequence[int]) -> list[PlacedText]:
+    if state.half == "story":
         collapses = state.context.settings.power_user.collapse_newlines
         segments = normalised(state.draft.story, collapse_newlines=collapses)
-        runs = groupby(segments, lambda segment: id(segment.origin))
-        joined = [list(run) for _, run in runs]
-        return [(run[0].origin.slot, text_of(run)) for run in joined]
-    prompts = state.prompt_entries
-    around = [(MAIN, prompt.content) for prompt in around_main(prompts)]
-    return [*[(prompt.identifier, prompt.content) for prompt in prompts if not prompt.in_chat], *around]
+    else:
+        _, segments = assemble_text(state)
+    runs = [list(run) for _, run in groupby(segments, lambda segment: id(segment.origin))]
+    return [
+        (_place(_line_of(run[0].origin.group, run[0].origin.source), run[0].origin.slot, lines), text_of(run))
+        for run in runs
+    ]
 
 
 def tells_sequences_apart(context: SillyTavernContext) -> bool:
@@ -404,27 +421,22 @@ def _words(line: object) -> object:
     return (line.name, line.mes) if isinstance(line, ChatMessage) else None
 
 
-def place_of(block: Block, lines: Sequence[int] | None = None) -> object:
-    """Return the place of a block, comparable between builds: its line, or its slot.
-
-    Args:
-        block: The block.
-        lines: The lines of the build, if it did not have all.
-    """
-    index = line_of_block(block)
-    if index is None:
-        return block.slot
-    if not lines:
-        return index
-    return lines[index] if index < len(lines) else lines[-1] + 1 + index - len(lines)  # the user's new message
+def _place(line: int | None, slot: str | None, lines: Sequence[int]) -> object:
+    """Return a place that can be compared between builds: that of a line in the whole chat, or a slot."""
+    if line is None:
+        return slot
+    if line < len(lines):
+        return lines[line]
+    return (lines[-1] + 1 if lines else 0) + line - len(lines)  # the user's new message
 
 
 def line_of_block(block: Block) -> int | None:
     """Return the index of a block's chat line; None if it is not made from one."""
-    if block.token_budget_group != "history":
-        return None
-    source = block.metadata.get("source")
-    if not is_mapping(source) or source.get("kind") != "history":
+    return _line_of(block.token_budget_group, block.metadata.get("source"))
+
+
+def _line_of(group: str, source: object) -> int | None:
+    if group != "history" or not is_mapping(source) or source.get("kind") != "history":
         return None
     index = source.get("id")
     return index if isinstance(index, int) else None

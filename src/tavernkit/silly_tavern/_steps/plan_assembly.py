@@ -14,7 +14,7 @@ from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.silly_tavern._caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern._caching.placing import cache_marks, history_cut, metadata_changes, moved_lore
 from tavernkit.silly_tavern._caching.raw_texts import raw_texts
-from tavernkit.silly_tavern._chat_completion.assembly import assemble, placed
+from tavernkit.silly_tavern._chat_completion.assembly import Assembled, assemble, placed
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter, HistoryMemory
 from tavernkit.silly_tavern._chat_completion.layout import Injected, MessageCollection, PlacedMessage
 from tavernkit.silly_tavern._chat_completion.plan import (
@@ -142,9 +142,10 @@ def _refuse_left_over_macros(state: SillyTavernState) -> None:
             raise UnconsumedMacroError(f"{left[0]} is left in {title}", remaining_macros=left)
 
 
-def _plan_chat(state: SillyTavernState) -> None:
+def assemble_chat(state: SillyTavernState) -> Assembled:
+    """Return what is sent of a complete layout, within the budget."""
     context, layout, counter = state.context, state.need_layout(), state.counter
-    preset, power_user = context.active_preset, context.settings.power_user
+    preset = context.active_preset
     converter = HistoryConverter(
         preset=preset,
         counter=counter,
@@ -152,7 +153,7 @@ def _plan_chat(state: SillyTavernState) -> None:
         user_name=context.user_name,
         in_group=context.group is not None,
         core=state.core,
-        media_display=power_user.media_display,
+        media_display=context.settings.power_user.media_display,
         measure=context.measure_media,
         resolve=_media(state),
         with_tools=tools_supported(preset),
@@ -161,7 +162,13 @@ def _plan_chat(state: SillyTavernState) -> None:
     )
     in_assembly = context.strategy in (REFERENCE, CACHE)
     budget = context.max_context - context.max_response if in_assembly else math.inf
-    assembled = assemble(layout, budget, counter, converter, history_cut(state))
+    return assemble(layout, budget, counter, converter, history_cut(state))
+
+
+def _plan_chat(state: SillyTavernState) -> None:
+    context, counter = state.context, state.counter
+    preset, power_user = context.active_preset, context.settings.power_user
+    assembled = assemble_chat(state)
     state.assembled = assembled
     state.blocks = make_blocks(placed(assembled), state.services.blocks)
     page = page_input(

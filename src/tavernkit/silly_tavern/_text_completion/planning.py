@@ -47,17 +47,24 @@ BIAS = Origin(
 )
 
 
+def assemble_text(state: SillyTavernState) -> tuple[AssembledText, list[Segment]]:
+    """Return what is sent of a draft, within the budget, and its finished pieces."""
+    context, draft = state.context, state.draft
+    limit = draft.limit if context.strategy in (REFERENCE, CACHE) else math.inf
+    assembled = assemble(_layout(state), limit, state.text_counter)
+    guidance = draft.guidance
+    return assembled, _finished(state, assembled, guidance.positive if guidance.in_use else "")
+
+
 def plan_text(state: SillyTavernState) -> None:
     """Apply the budget, finish the text and make the plan."""
     context, draft, counter = state.context, state.draft, state.text_counter
-    limit = draft.limit if context.strategy in (REFERENCE, CACHE) else math.inf
-    assembled = assemble(_layout(state), limit, counter)
+    assembled, segments = assemble_text(state)
     state.assembled_text = assembled
     if draft.rules is not None and draft.items is not None:
         # A copy, because reading the report later writes messages that were left out.
         state.services.written.put(draft.rules, dict(draft.items.made))
     guidance = draft.guidance
-    segments = _finished(state, assembled, guidance.positive if guidance.in_use else "")
     negative = text_of(_finished(state, assembled, guidance.negative)) if guidance.in_use else ""
     state.blocks = blocks_of(segments)
     state.llm_options = {
