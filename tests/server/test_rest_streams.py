@@ -46,6 +46,7 @@ async def test_every_kind_of_turn_streams(start: StartApp, kind: str) -> None:
         path = await session(client)
         first = await client.post(f"{path}/messages", json={"content": "Hi", "stream": True})
         assert first.headers["content-type"].startswith("text/event-stream")
+        assert first.headers["x-accel-buffering"] == "no"  # nginx passes on every piece at once
         second = await client.post(f"{path}/{kind}", json={"stream": True, "explain": True})
         last = (await client.get(f"{path}/messages")).json()["data"][-1]
     assert said(events(first.text)) == ["One", "."]

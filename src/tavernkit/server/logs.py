@@ -42,7 +42,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """The same for people."""
+    """Writes records as lines for people."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Write one record."""

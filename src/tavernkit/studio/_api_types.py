@@ -71,7 +71,7 @@ class ActivateIn(_In):
 
 
 class SaveIn(_In):
-    """True if to overwrite changes of another program."""
+    """A document to save; ``overwrite`` also replaces changes of another program."""
 
     overwrite: bool = False
 

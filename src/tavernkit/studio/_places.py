@@ -92,7 +92,7 @@ class Places:
         )
 
     def _search(self, kinds: tuple[Kind, ...], text: str) -> Place:
-        """BuiltPrompt for a text in all documents of some kinds."""
+        """Look for a text in all documents of some kinds."""
         if not text:
             return None, None
         if self._texts is None:

@@ -16,7 +16,7 @@ def swipes_of(native: JsonObject) -> tuple[list[str], int] | None:
 
 
 def risu_swipes(native: JsonObject) -> tuple[list[str], int] | None:
-    """The same for RisuAI's messages."""
+    """Return all swipes of a RisuAI message and the number of the current one; None if there is only one."""
     return _read(native, RISU_SWIPES, RISU_SWIPE)
 
 

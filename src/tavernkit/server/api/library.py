@@ -22,7 +22,7 @@ from tavernkit.server.api.openai_types import ItemId, Name, Text
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.imports import jobs
 from tavernkit.server.imports.sources import copy_upload
-from tavernkit.server.library.item_files import NewItem, group_item, persona_item, read_item
+from tavernkit.server.library.item_files import NewItem, group_item, persona_item, read_item, store_item
 from tavernkit.server.library.library import StoredPersona, parse_item, read_persona
 from tavernkit.server.limits import MAX_BOOKS, MAX_PAGE
 from tavernkit.server.service import Service
@@ -35,7 +35,6 @@ from tavernkit.server.storage.items import (
     item_file,
     item_info,
     list_items,
-    save_item,
 )
 from tavernkit.server.storage.tables import storable, storable_json
 
@@ -275,15 +274,7 @@ async def _read(kind: Kind, file: UploadFile) -> NewItem:
 
 async def _save(service: Service, item: NewItem, item_id: ItemId | None = None) -> ItemOut:
     async with service.database.write() as connection:
-        info = await save_item(
-            connection,
-            item.kind,
-            name=item.name,
-            platform=item.platform,
-            file=item.file,
-            filename=item.filename,
-            item_id=item_id,
-        )
+        info = await store_item(connection, item, item_id)
     return ItemOut.of(info, list(item.warnings))
 
 

@@ -111,7 +111,11 @@ class Asked:
 
 
 def translated_request(fields: Mapping[str, object]) -> ChatCompletionRequest:
-    """Return a request of another protocol as one of chat completions; the client is told what is wrong in it."""
+    """Return a request of another protocol as one of chat completions.
+
+    Raises:
+        RequestValidationError: Something in it is wrong, which the answer names.
+    """
     try:
         return ChatCompletionRequest.model_validate(fields)
     except ValidationError as error:

@@ -121,7 +121,7 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(self, events: AsyncIterator[bytes], *listeners: ReplyListener) -> None:
-        super().__init__()
+        super().__init__(headers={"x-accel-buffering": "no"})  # else nginx sends the pieces all at once
         self._events = events
         self._listeners = listeners
         del self.headers["content-length"]

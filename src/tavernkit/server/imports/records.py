@@ -37,12 +37,12 @@ from tavernkit.server.library.chat_settings import (
     save_settings,
     stored_settings,
 )
-from tavernkit.server.library.item_files import NewItem, read_item
+from tavernkit.server.library.item_files import NewItem, read_item, store_item
 from tavernkit.server.library.library import SILLY_TAVERN
 from tavernkit.server.library.stored_folders import FOLDER, SERVED, folder_file
 from tavernkit.server.sessions.files import ItemMark, digest_of, item_of, note_item
 from tavernkit.server.storage import turns
-from tavernkit.server.storage.items import ItemInfo, infos, item_file, save_item, slug
+from tavernkit.server.storage.items import ItemInfo, infos, item_file, slug
 
 
 async def store(connection: AsyncConnection, progress: Progress, name: str, found: Found) -> None:
@@ -165,15 +165,7 @@ async def _saved_once(
 
 async def _new_version(connection: AsyncConnection, progress: Progress, item: NewItem, item_id: str | None) -> ItemInfo:
     """Store an item, or a new version of it."""
-    saved = await save_item(
-        connection,
-        item.kind,
-        name=item.name,
-        platform=item.platform,
-        file=item.file,
-        filename=item.filename,
-        item_id=item_id,
-    )
+    saved = await store_item(connection, item, item_id)
     progress.count(item.kind)
     return saved
 

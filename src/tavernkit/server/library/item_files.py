@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from tavernkit import silly_tavern as st
 from tavernkit._values import is_object
 from tavernkit.cards import load, parse_json
@@ -13,7 +15,7 @@ from tavernkit.errors import TavernKitError
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import RISU_AI, SILLY_TAVERN, StoredPersona, persona_file
 from tavernkit.server.limits import MAX_NAME_CHARACTERS
-from tavernkit.server.storage.items import Kind
+from tavernkit.server.storage.items import ItemInfo, Kind, save_item
 from tavernkit.server.storage.tables import storable
 
 RISU_PRESET_SUFFIXES = (".risup", ".risupreset")
@@ -47,6 +49,19 @@ def read_item(kind: Kind, filename: str, data: bytes, *, name: str | None = None
         raise ServiceError(422, f"the {kind} cannot be read: {error}", code=f"invalid_{kind}") from error
     chosen = storable(name or item.name).strip()[:MAX_NAME_CHARACTERS] or kind
     return NewItem(kind, chosen, item.platform, item.file, item.filename, tuple(map(storable, warnings)))
+
+
+async def store_item(connection: AsyncConnection, item: NewItem, item_id: str | None = None) -> ItemInfo:
+    """Store an item, or a new version of the one with an id."""
+    return await save_item(
+        connection,
+        item.kind,
+        name=item.name,
+        platform=item.platform,
+        file=item.file,
+        filename=item.filename,
+        item_id=item_id,
+    )
 
 
 def _character(stem: str, filename: str, data: bytes, warnings: list[str]) -> NewItem:

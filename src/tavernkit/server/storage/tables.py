@@ -20,7 +20,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def clean_text(text: str | None) -> str | None:
-    """What a column of texts holds of a text."""
+    """Return a text as a column stores it."""
     return text if text is None or _UNSTORABLE.search(text) is None else storable(text)
 
 
@@ -30,7 +30,7 @@ def storable(text: str) -> str:
 
 
 def storable_json(value: object) -> Any:
-    """The same for every text of a JSON value; numbers that JSON cannot represent become null."""
+    """Make every text of a JSON value storable; numbers that JSON cannot represent become null."""
     if isinstance(value, str):
         return storable(value)
     if is_object(value):
