@@ -382,6 +382,16 @@ async def test_a_group_speaks_in_rounds_and_one_member_alone() -> None:
     assert len(host.plans) == 3
 
 
+async def test_a_group_has_no_buttons_and_no_manual_triggers() -> None:
+    code = 'function onButtonClick(id) setChatVar(id, "x", "1") end function ring(id) setChatVar(id, "x", "2") end'
+    lua = {"comment": "t", "type": "manual", "conditions": [], "effect": [{"type": "triggerlua", "code": code}]}
+    database = {"modules": [{"id": "m", "name": "M", "trigger": [lua]}], "enabledModules": ["m"]}
+    chat, _ = made(character=RisuCharacter.from_json(GROUP), members=MEMBERS, settings=Settings.from_json(database))
+    await chat.click("bell")
+    await chat.run_trigger("ring")
+    assert chat.stored_variables == {}
+
+
 async def test_a_group_in_which_nobody_is_active_says_so() -> None:
     muted = GROUP | {"characterActive": [False, False], "orderByOrder": False}
     chat, _ = made(character=RisuCharacter.from_json(muted), members=MEMBERS)

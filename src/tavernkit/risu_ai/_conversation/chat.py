@@ -203,7 +203,7 @@ class Chat(ChatState):
         await self._operate(lambda operation: operation.run_trigger(name, trigger_id))
 
     async def click(self, name: str) -> None:
-        """Call the Lua handlers of a button."""
+        """Call the Lua handlers of a button; groups have none."""
         await self._operate(lambda operation: operation.click(name))
 
     def display(self, index: int) -> str:

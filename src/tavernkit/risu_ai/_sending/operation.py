@@ -102,7 +102,9 @@ class Operation:
             self._finish(state)
 
     def click(self, name: str) -> None:
-        """Call the Lua handlers of a button."""
+        """Call the Lua handlers of a button; groups have none."""
+        if self._context.owner.is_group:
+            return
         state = self._state_with_speaker()
         try:
             click_button(state, name)
