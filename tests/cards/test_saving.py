@@ -61,6 +61,15 @@ def test_a_folder_that_is_not_there_is_a_mistake_of_the_caller(tmp_path: Path) -
         save(CHARACTER, tmp_path / "no" / "card.png")
 
 
+def test_links_are_followed(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.json", tmp_path / "aria.json"
+    real.write_bytes(b"{}")
+    link.symlink_to(real)
+    save(Character(name="Aria"), link)
+    assert link.is_symlink()
+    assert load(real).character.name == "Aria"
+
+
 def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "card.json"
     path.write_bytes(b"")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tavernkit._atomic import replace_atomically, write_atomically
 from tavernkit.conversation import (
     ConversationStore,
     FileStore,
@@ -19,7 +20,6 @@ from tavernkit.conversation import (
     StoreConflictError,
     StoreError,
 )
-from tavernkit.conversation._atomic import replace_atomically, write_atomically
 
 SAVE_FOR_EVER = """
 import sys
@@ -161,6 +161,12 @@ def test_opening_a_chat_does_not_disturb_a_program_that_is_saving_it(tmp_path: P
 
     replace_atomically(path, write)
     assert path.read_bytes() == b"new"
+
+
+def test_long_names_can_be_saved(tmp_path: Path) -> None:
+    path = tmp_path / f"{'ä' * 124}.jsonl"
+    FileStore(path, state=tmp_path / "state.json").save(SavedChat(file=b"chat"))
+    assert FileStore(path, state=tmp_path / "state.json").load() == SavedChat(file=b"chat")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs modes")

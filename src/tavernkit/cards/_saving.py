@@ -6,14 +6,13 @@ import base64
 import dataclasses
 import io
 import os
-import secrets
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, cast
 
 from tavernkit._arguments import require
+from tavernkit._atomic import replace_atomically
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject
 from tavernkit.cards._assets import DEFAULT_ICON, Asset, SourceBlob, data_uri, sniff
@@ -170,16 +169,12 @@ def _write_to(target: Writable, write: Callable[[BinaryIO], None]) -> None:
     path = Path(os.fspath(target))
     if not path.parent.is_dir():
         raise ConfigError(f"there is no folder {path.parent}", code="FOLDER_NOT_FOUND")
-    temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}"
-    try:
-        with temporary.open("xb") as out:
+
+    def write_part(part: Path) -> None:
+        with part.open("wb") as out:
             write(out)
-        if path.exists():
-            shutil.copymode(path, temporary)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+
+    replace_atomically(path, write_part)
 
 
 def _write_json(job: _Job) -> None:

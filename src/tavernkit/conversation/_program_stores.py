@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tavernkit._atomic import replace_atomically
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.cards._json_text import parse_json
 from tavernkit.cards._silly_tavern.stored import sanitize
-from tavernkit.conversation._atomic import replace_atomically
 from tavernkit.conversation._stores import SavedChat, WatchedFile, free_path, save_file
 from tavernkit.conversation._undo import UNDO
 from tavernkit.conversation.errors import StoreError

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from tavernkit._arguments import require
+from tavernkit._atomic import remove_parts, write_atomically
 from tavernkit._values import JsonObject, is_object
 from tavernkit.cards._silly_tavern.stored import sanitize
-from tavernkit.conversation._atomic import remove_parts, write_atomically
 from tavernkit.conversation.errors import StoreConflictError, StoreError
 
 STATE_SUFFIX: Final = ".state.json"

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from tavernkit import risu_ai, silly_tavern
+from tavernkit._atomic import write_atomically
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.authoring import CaseFileError, lore_coverage, read_cases
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._yaml_card import dump_yaml, parse_yaml
-from tavernkit.conversation._atomic import write_atomically
 from tavernkit.errors import FileFormatError, WarningLog
 from tavernkit.lore import LoreRow
 from tavernkit.prompt._plan import Plan

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from tavernkit._atomic import write_atomically
 from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.authoring import diff_values
-from tavernkit.conversation._atomic import write_atomically
 from tavernkit.studio._changes import Edit, apply_edit, difference_lines, edits_between, same_json
 from tavernkit.studio._document import Document, Kind, digest_of, file_content, new_document, read_document
 from tavernkit.studio.errors import StudioError

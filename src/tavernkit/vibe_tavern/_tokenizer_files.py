@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from tavernkit._atomic import write_atomically
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject
 from tavernkit.budget._file_tokenizer import forget_file_tokenizers, load_file_tokenizer
@@ -142,8 +143,7 @@ def _fetch(model: ModelTokenizer, root: Path, fetch: Fetch, now: Callable[[], da
         json.loads(file.content)
     except (OSError, urllib.error.URLError, ValueError, RecursionError) as error:
         return TokenizerFile(model.hint, "failed", path, f"{type(error).__name__}: {error}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(file.content)
+    write_atomically(path, file.content)
     source: JsonObject = {
         "hint": model.hint,
         "hf_repo": model.repo,

@@ -12,6 +12,8 @@ from pathlib import Path
 
 PART = ".part"
 """The suffix of temporary files."""
+_NAME_CHARACTERS = 48
+"""How much of a file's name is in that of its temporary file."""
 LEFT_BEHIND_SECONDS = 600
 """Temporary files that were not written to for this long are left from a killed process."""
 
@@ -43,7 +45,7 @@ def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """
     target = path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}{PART}")
+    part = target.with_name(f"{_part_start(target)}{secrets.token_hex(4)}{PART}")
     part.touch(exist_ok=False)
     try:
         mode = stat.S_IMODE((target if target.exists() else part).stat().st_mode)
@@ -63,10 +65,14 @@ def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
 def remove_parts(path: Path) -> None:
     """Remove temporary files that a killed process left next to a file; new ones may belong to a running process."""
     target = path.resolve()
-    for left in target.parent.glob(f".{_literal(target.name)}.*{PART}"):
+    for left in target.parent.glob(f"{_literal(_part_start(target))}*{PART}"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > LEFT_BEHIND_SECONDS:
                 left.unlink()
+
+
+def _part_start(target: Path) -> str:
+    return f".{target.name[:_NAME_CHARACTERS]}."  # a file name may have 255 bytes
 
 
 def _sync_folder(folder: Path) -> None:
