@@ -6,7 +6,7 @@ import pytest
 
 from tavernkit.cards import BookEntry, Character, CharacterBook, Participant, User, card_version, load
 from tavernkit.cards.errors import NotACardError
-from tavernkit.errors import WarningLog
+from tavernkit.errors import ConfigError, WarningLog
 from tests.cards.files import FILES, card
 
 READABLE = sorted(
@@ -151,3 +151,9 @@ def test_extensions_cannot_be_changed() -> None:
     character = Character.from_card(card("v2.json"))
     with pytest.raises(TypeError):
         character.extensions["x"] = 1  # pyright: ignore[reportIndexIssue]
+
+
+@pytest.mark.parametrize("name", ["tags", "alternate_greetings", "group_only_greetings", "source"])
+def test_a_text_instead_of_a_list_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{name} must be a list: pass {name}=\['Hello'\]"):
+        Character(name="Aria", **{name: "Hello"})  # pyright: ignore[reportArgumentType]

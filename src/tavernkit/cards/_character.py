@@ -40,7 +40,7 @@ from tavernkit.cards._fields import (
 )
 from tavernkit.cards._kinds import kind_of
 from tavernkit.cards.errors import NotACardError, VersionWarning
-from tavernkit.errors import Warn, log_warning
+from tavernkit.errors import ConfigError, Warn, log_warning
 
 CardVersion: TypeAlias = Literal["v1", "v2", "v3"]
 """The version of the card specification."""
@@ -113,7 +113,9 @@ class Character:
     def __post_init__(self) -> None:
         for name in ("alternate_greetings", "tags", "source", "group_only_greetings"):
             value: object = getattr(self, name)
-            if isinstance(value, Iterable) and not isinstance(value, str):
+            if isinstance(value, str):
+                raise ConfigError(f"{name} must be a list: pass {name}=[{value!r:.40}]")
+            if isinstance(value, Iterable):
                 object.__setattr__(self, name, tuple(value))
         object.__setattr__(self, "extensions", frozen(self.extensions))
 
