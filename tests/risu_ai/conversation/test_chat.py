@@ -92,6 +92,16 @@ async def test_swiping_goes_through_replies_and_asks_for_more() -> None:
     assert len(host.plans) == 2
 
 
+async def test_swiping_an_empty_chat_makes_an_empty_first_choice() -> None:
+    chat, host = made("one")
+    await chat.swipe("right")
+    await chat.generate()
+    await chat.swipe("left")
+    assert (texts(chat), chat.rerolls.position, len(host.plans)) == (["one"], 0, 1)
+    await chat.swipe("right")
+    assert (texts(chat), chat.rerolls.position, len(host.plans)) == (["one"], 1, 1)
+
+
 async def test_a_message_that_an_input_trigger_loses_keeps_the_earlier_replies() -> None:
     chat, _ = made("one", "two")
     await chat.send("Hello.")

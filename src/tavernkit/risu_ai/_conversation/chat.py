@@ -247,9 +247,9 @@ class Chat(ChatState):
         return dataclasses.replace(turn, text="")
 
     async def _rerolled(self, kind: TurnKind) -> Turn:
+        self.rerolls.begin(self.chat.messages)  # even without messages, as in RisuAI: the first choice is then empty
         if not self.chat.messages:
             return Turn(kind=kind)
-        self.rerolls.begin(self.chat.messages)
         self._set_messages(taken_back(self.chat.messages))
         return await self._generate(kind)
 
