@@ -114,6 +114,16 @@ async def test_a_message_that_an_input_trigger_loses_keeps_the_earlier_replies()
     assert (await chat.swipe("left")).text == "one"
 
 
+@pytest.mark.parametrize(("quirks", "expected"), [("", ["a", "/setvar key=x 1 more"]), ("reference", ["a", "Hi."])])
+async def test_continuing_with_a_command_line_runs_it_in_risu_ai(quirks: str, expected: list[str]) -> None:
+    chat, _ = made("Hi.", " more", quirks=quirks)
+    await chat.send("a")
+    await chat.continue_reply("/setvar key=x 1")
+    assert texts(chat)[0] == expected[0]
+    assert texts(chat)[-1] == expected[-1]
+    assert chat.stored_variables == ({"x": "1"} if quirks else {})
+
+
 async def test_a_command_that_fails_is_reported_and_what_came_before_it_stays() -> None:
     chat, host = made()
     with pytest.raises(TriggerError, match="there is no variable 'gone'"):

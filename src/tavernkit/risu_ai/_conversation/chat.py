@@ -84,11 +84,9 @@ class Chat(ChatState):
         """
         self.rerolls.meet(self.character.id)
         if commands and text.startswith("/"):
-            asker = self._asker()
-            if await self._operate(lambda operation: operation.command(text), asker):
-                return await self._generate("send") if asker.wants_reply else Turn(kind="send")
-            if asker.wants_reply and self._quirks:
-                return await self._lose_reply(text)
+            turn = await self._run_command("send", text)
+            if turn is not None:
+                return turn
         return await self._typed("send", text, files, speaker=self._member(speaker))
 
     async def continue_reply(self, text: str = "", *, speaker: str | None = None) -> Turn:
@@ -102,6 +100,10 @@ class Chat(ChatState):
         if len(messages) < 2 or messages[-1].role != "char":
             return Turn(kind="continue")
         self.rerolls.meet(self.character.id)
+        if self._quirks and text.startswith("/"):  # in RisuAI this is the send button with another flag
+            turn = await self._run_command("continue", text)
+            if turn is not None:
+                return turn
         return await self._typed("continue", text, speaker=self._member(speaker))
 
     async def generate(self) -> Turn:
@@ -239,6 +241,13 @@ class Chat(ChatState):
     async def _typed(self, kind: TurnKind, text: str, files: Sequence[str] = (), *, speaker: str | None = None) -> Turn:
         text += "".join(f"{{{{inlayed::{file}}}}}" for file in files)
         return await self._generate(kind, message=text, say_nothing=self._says_nothing(), speaker=speaker, typed=True)
+
+    async def _run_command(self, kind: TurnKind, text: str) -> Turn | None:
+        """Run a command line; None if a command is unknown, so that the line is a message."""
+        asker = self._asker()
+        if await self._operate(lambda operation: operation.command(text), asker):
+            return await self._generate("send") if asker.wants_reply else Turn(kind=kind)
+        return await self._lose_reply(text) if asker.wants_reply and self._quirks else None
 
     async def _lose_reply(self, text: str) -> Turn:
         """Store a text while a reply requested by a command is pending: RisuAI loses that reply."""
