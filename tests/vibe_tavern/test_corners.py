@@ -13,7 +13,18 @@ from tavernkit.models._anthropic import AnthropicReader
 from tavernkit.models._google import GoogleReader
 from tavernkit.models.errors import error_text
 from tavernkit.testing import ScriptedModel
-from tavernkit.vibe_tavern import DirectiveDefinition, DirectiveRegistry, PromptRunner, ToolLoopRunner, render_liquid
+from tavernkit.vibe_tavern import (
+    DirectiveDefinition,
+    DirectiveRegistry,
+    DirectivesModel,
+    EvalOptions,
+    PromptRunner,
+    ToolLoopRunner,
+    fetch_tokenizers,
+    register_sanitizer,
+    render_liquid,
+    run_evals,
+)
 from tavernkit.vibe_tavern._directives.definitions import StructuredOutputOptions
 from tavernkit.vibe_tavern._json_schema import json_schema_of
 from tavernkit.vibe_tavern._liquid_macros.filters import isodate, isotime, pick, rollp, unixtime
@@ -42,6 +53,11 @@ def loop(tools: Any = ()) -> ToolLoopRunner:
         (lambda: asyncio.run(loop().run("Hi", max_turns="3")), "max_turns must be a whole number"),  # pyright: ignore[reportArgumentType]
         (lambda: asyncio.run(loop().run("Hi", on_event="x")), "on_event must be a function"),  # pyright: ignore[reportArgumentType]
         (lambda: DirectiveRegistry(["ui.toast"]), "a mapping with type"),  # pyright: ignore[reportArgumentType]
+        (lambda: DirectivesModel(ScriptedModel(), {"allowed_type": ["a"]}), "did you mean 'allowed_types'"),
+        (lambda: register_sanitizer("shout", 5), "a name and a callable"),  # pyright: ignore[reportArgumentType]
+        (lambda: fetch_tokenizers(only="qwen3"), "put it in a list"),
+        (lambda: asyncio.run(run_evals({}, ScriptedModel())), "options must be an EvalOptions"),  # pyright: ignore[reportArgumentType]
+        (lambda: asyncio.run(run_evals(EvalOptions(), "openai:x")), "a function that makes one"),  # pyright: ignore[reportArgumentType]
         (lambda: DirectiveDefinition(5), "type must be text"),  # pyright: ignore[reportArgumentType]
         (lambda: render_liquid(None), "text must be text"),  # pyright: ignore[reportArgumentType]
         (lambda: render_liquid("Hi", on_error="ignore"), "on_error must be one of"),  # pyright: ignore[reportArgumentType]

@@ -13,21 +13,20 @@ from tavernkit._text.js_regex import DEFAULT_TIMEOUT, JSRegex, JSRegexSyntaxErro
 from tavernkit._text.js_values.strings import occurrences
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_sequence
 from tavernkit.errors import Warn
+from tavernkit.prompt._inputs import GENERATION_TYPES, GenerationType
 
-GenerationType = Literal["normal", "continue", "impersonate", "swipe", "regenerate", "quiet"]
 Role = Literal["system", "user", "assistant", "tool", "function"]
 
 D = TypeVar("D")
 
-_GENERATION_TYPES: tuple[GenerationType, ...] = ("normal", "continue", "impersonate", "swipe", "regenerate", "quiet")
-_GENERATION_TYPE_NAMES: Mapping[str, GenerationType] = {name: name for name in _GENERATION_TYPES}
+_GENERATION_TYPE_NAMES: Mapping[str, GenerationType] = {name: name for name in GENERATION_TYPES}
 _ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool", "function")
 _ROLE_NAMES: Mapping[str, Role] = {name: name for name in _ROLES}
 
 
 def generation_type(value: object, default: D = "normal") -> GenerationType | D:
     """Read a generation type by its name or code (0 to 5)."""
-    return by_name_or_code(value, _GENERATION_TYPES, _GENERATION_TYPE_NAMES, default)
+    return by_name_or_code(value, GENERATION_TYPES, _GENERATION_TYPE_NAMES, default)
 
 
 def generation_types(values: object) -> list[GenerationType]:

@@ -217,8 +217,8 @@ class SanitizerRegistry:
 
     def register(self, name: str, sanitizer: Sanitizer) -> None:
         """Add a sanitizer; it replaces one with the same name."""
-        if not option_name(name):
-            raise ConfigError("a sanitizer needs a name", code="INVALID_SANITIZER")
+        if not option_name(name) or not callable(sanitizer):
+            raise ConfigError("a sanitizer needs a name and a callable", code="INVALID_SANITIZER")
         self._sanitizers = {**self._sanitizers, option_name(name): sanitizer}
 
     def get(self, name: str) -> Sanitizer | None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from tavernkit._arguments import require
 from tavernkit._atomic import write_atomically
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject
@@ -114,6 +115,7 @@ def fetch_from_hub(url: str, headers: Mapping[str, str]) -> Fetched:
 
 
 def _chosen(only: Sequence[str]) -> list[ModelTokenizer]:
+    require("only", only, Sequence[str])
     known = [model.hint for model in MODELS]
     unknown = [name for name in only if name not in known]
     if unknown:

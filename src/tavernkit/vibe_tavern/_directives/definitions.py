@@ -13,7 +13,7 @@ from tavernkit._values import Json, JsonObject, is_mapping, is_sequence, shown, 
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._json_schema import json_schema_of
 from tavernkit.vibe_tavern._limits import MAX_DIRECTIVES_BYTES
-from tavernkit.vibe_tavern._options import is_blank, positive_integer
+from tavernkit.vibe_tavern._options import is_blank, positive_integer, suggestion
 
 SCHEMA_NAME = "tavern_directives"
 INSTRUCTIONS_HEADING = "Directive types you may use:"
@@ -160,7 +160,8 @@ class StructuredOutputOptions:
         unknown = sorted(set(value) - set(cls.__dataclass_fields__))
         if unknown:
             raise ConfigError(
-                f"unknown structured_output_options: {', '.join(unknown)}", code="UNKNOWN_STRUCTURED_OUTPUT_OPTION"
+                f"structured_output_options has no {unknown[0]!r}{suggestion(unknown[0], cls.__dataclass_fields__)}",
+                code="UNKNOWN_STRUCTURED_OUTPUT_OPTION",
             )
         given = {key: item for key, item in value.items() if item is not None}
         if "max_bytes" in given:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final, TypeAlias
 
-from tavernkit._arguments import check_values
+from tavernkit._arguments import check_values, require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject, is_list, is_object
 from tavernkit.errors import ConfigError
@@ -204,6 +204,8 @@ async def run_evals(
     Raises:
         ConfigError: The options select nothing to run.
     """
+    require("options", options, EvalOptions)
+    require("model", model, Model | Callable[..., object], "a model, or a function that makes one")
     cells = list(matrix(options))
     if not cells:
         raise ConfigError("nothing to evaluate: the filters leave no run", code="EMPTY_EVAL_MATRIX")
