@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ from tavernkit.cli.app import run as tavernkit
 from tavernkit.examples import example_path
 from tavernkit.server import ServerConfig, backups
 from tavernkit.server.imports import served_folders, sources
+from tavernkit.server.sessions import files
+from tavernkit.server.storage import chats
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
 from tests.server.databases import database_url
@@ -145,6 +148,36 @@ async def test_a_session_is_exported_as_its_platform_has_it(start: StartApp, pla
     else:
         chat = risu_ai.ChatFile.load(answer.content).chats[0]
         assert [line.data for line in chat.messages][-1] == "Two."
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+async def test_a_long_session_is_exported_while_others_are_served(
+    start: StartApp, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
+    name = "_risu_chat" if platform == "risu_ai" else "silly_tavern_file"
+    write, read, written_in, reads = getattr(files, name), chats.read_lines, list[threading.Thread](), list[int]()
+
+    def writing(*arguments: Any) -> bytes:
+        written_in.append(threading.current_thread())
+        return write(*arguments)
+
+    async def reading(*arguments: Any, limit: int, before: int | None = None) -> Any:
+        found = await read(*arguments, limit=limit, before=before)
+        reads.append(len(found))
+        return found
+
+    async with start(ScriptedModel(*["Reply."] * 3)) as client:
+        body = {"model": "aria", "greeting": None, "tavernkit": {"platform": platform}}
+        path = f"/api/sessions/{(await client.post('/api/sessions', json=body)).json()['id']}"
+        for number in range(3):
+            assert (await client.post(f"{path}/messages", json={"content": f"m{number}"})).status_code == 200
+        whole = (await client.get(f"{path}/export")).content
+        monkeypatch.setattr(files, name, writing)
+        monkeypatch.setattr(chats, "READ_AT_ONCE", 4)
+        monkeypatch.setattr(chats, "read_lines", reading)
+        assert (await client.get(f"{path}/export")).content == whole
+    assert reads == [4, 2, 0]
+    assert written_in[0] is not threading.current_thread()
 
 
 async def test_lists_of_sessions_can_be_narrowed(start: StartApp, tmp_path: Path) -> None:

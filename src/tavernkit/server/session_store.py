@@ -172,7 +172,7 @@ class SessionStore:
             await self._recover(database, chat)
         async with database.read() as connection:
             chat = await chats.get_chat(connection, chat.id)
-            lines = await chats.read_lines(connection, chat.id, limit=MAX_SESSION_MESSAGES * 2)
+            lines = await chats.read_all_lines(connection, chat.id)
             shared = await turns.read_globals(connection, chat.owner, chat.selection.platform)
             kept = await conversation_of(connection, chat.id)
         platform, header = chat.selection.platform, kept.get("header")

@@ -63,8 +63,8 @@ class Studios:
                 "start them with `tavernkit serve --workers`, or start a service with one worker for Studio"
             )
             raise ServiceError(501, message, code="studio_not_available")
-        self._clients[client.owner] = client  # its budget may have changed
         async with self._opening:
+            self._clients[client.owner] = client  # its budget may have changed
             studio = self._studios.get(client.owner)
             if studio is None:
                 studio = self._studios[client.owner] = await self._open(client)

@@ -140,7 +140,7 @@ async def delete_session(session_id: PathId, service: TheService, client: ChatCl
 @router.get("/{session_id}/export")
 async def export_session(session_id: PathId, service: TheService, client: ChatClient) -> Response:
     """The session as a file of its platform: SillyTavern's JSONL, RisuAI's JSON."""
-    async with service.database.read() as connection:
+    async with service.database.read(snapshot=True) as connection:
         chat = await chats.get_chat(connection, session_id, owner=owned_by(client))
         name, content = await chat_file(connection, chat)
     kind = "application/jsonl" if name.endswith(".jsonl") else "application/json"

@@ -37,17 +37,17 @@ from tavernkit.server.limits import (
     KEPT_BACKUPS,
     MAX_IMPORT_FILES,
     MAX_PAGE,
-    MAX_SESSION_MESSAGES,
     WATCH_SECONDS,
     WRITE_BACK_SECONDS,
 )
 from tavernkit.server.sessions.files import (
     FileMark,
-    chat_file,
     digest_of,
+    name_of,
     note_session,
     risu_digest,
     set_mark,
+    silly_tavern_file,
     stored_messages,
     stored_risu_chat,
 )
@@ -297,9 +297,8 @@ class WriteBack:
             place = self._folder / mark.path if mark is not None else await self._new_place(connection, chat)
             if place is None:
                 return
-            lines = await chats.read_lines(connection, chat.id, limit=MAX_SESSION_MESSAGES * 2)
-            _, fresh = await chat_file(connection, chat)
-            written = await asyncio.to_thread(self._written, place, mark, chat, lines, fresh)
+            lines, name = await chats.read_all_lines(connection, chat.id), await name_of(connection, chat)
+            written = await asyncio.to_thread(self._written, place, mark, chat, lines, name)
             if written.warning:
                 logger.warning("%s", written.warning)
             skipped = mark.skipped if mark is not None and written.path == mark.path else 0
@@ -309,7 +308,7 @@ class WriteBack:
                 await note_session(connection, written.path, chat.id)
 
     def _written(
-        self, place: Path, mark: FileMark | None, chat: ChatState, lines: list[ChatLine], fresh: bytes
+        self, place: Path, mark: FileMark | None, chat: ChatState, lines: list[ChatLine], name: str
     ) -> Written:
         """Write a chat's file, or a copy if the file has changed."""
         assert self._folder is not None
@@ -320,8 +319,10 @@ class WriteBack:
             copy = free_path(place, f"{place.stem} (tavernkit)")
             warning = f"{place.name} was {change} by another program and is left alone: the session is in {copy.name}"
             place, before = copy, None
-        content = fresh if before is None else _with_messages(before, chat, lines, mark.skipped if mark else 0)
-        if before is not None:
+        if before is None:
+            content = silly_tavern_file(chat, name, lines)
+        else:
+            content = _with_messages(before, chat, lines, mark.skipped if mark else 0)
             self._back_up(place, before)
         save_file(place, content)
         self._note_written(place)
@@ -361,7 +362,7 @@ class WriteBack:
             mark = FileMark.of(chat) if chat is not None else None
             if chat is None or mark is None:
                 return
-            lines = await chats.read_lines(connection, chat.id, limit=MAX_SESSION_MESSAGES * 2)
+            lines = await chats.read_all_lines(connection, chat.id)
             written = await asyncio.to_thread(self._written_save, self._save, mark, chat, lines)
             if written.warning:
                 logger.warning("%s", written.warning)

@@ -5,6 +5,7 @@ A session may belong to a chat of a served folder or save. Its mark says which v
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
@@ -23,7 +24,6 @@ from tavernkit.risu_ai._files.chat_file import chat_json, write_chats
 from tavernkit.server.adapters.silly_tavern_lines import opened_again
 from tavernkit.server.library.library import RISU_AI
 from tavernkit.server.library.stored_folders import FILE, file_id
-from tavernkit.server.limits import MAX_SESSION_MESSAGES
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, ChatState, new_line
 from tavernkit.server.storage.items import ItemInfo, Kind, delete_item, infos, item_file, item_info, save_item, slug
@@ -40,13 +40,12 @@ _CONVERSATIONS = "conversation-of-session"
 
 
 async def chat_file(connection: AsyncConnection, chat: ChatState) -> tuple[str, bytes]:
-    """Return a session as SillyTavern's JSONL or RisuAI's JSON, with a file name."""
-    lines = await chats.read_lines(connection, chat.id, limit=MAX_SESSION_MESSAGES * 2)
-    name = await _name(connection, chat)
+    """Return a session as SillyTavern's JSONL or RisuAI's JSON, with a file name. A long one takes seconds to write."""
+    lines, name = await chats.read_all_lines(connection, chat.id), await name_of(connection, chat)
     stem = f"{slug(name) or 'chat'}-{slug(chat.external_id) or chat.id}"[:100]
     if chat.selection.platform == RISU_AI:
-        return f"{stem}.json", _risu_chat(chat, name, lines)
-    return f"{stem}.jsonl", silly_tavern_file(chat, name, lines)
+        return f"{stem}.json", await asyncio.to_thread(_risu_chat, chat, name, lines)
+    return f"{stem}.jsonl", await asyncio.to_thread(silly_tavern_file, chat, name, lines)
 
 
 def silly_tavern_file(chat: ChatState, name: str, lines: Sequence[ChatLine], header: JsonObject | None = None) -> bytes:
@@ -132,7 +131,8 @@ def _variables(chat: ChatState) -> dict[str, Json]:
     return found if is_object(found) else {}
 
 
-async def _name(connection: AsyncConnection, chat: ChatState) -> str:
+async def name_of(connection: AsyncConnection, chat: ChatState) -> str:
+    """Return the name of a session's character or group; its id if it is gone."""
     selection = chat.selection
     kind: Kind = "group" if selection.group else "character"
     try:

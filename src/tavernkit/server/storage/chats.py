@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,9 @@ T = TypeVar("T")
 COMPLETE, PARTIAL = "complete", "partial"
 FOLDER = "folder"
 """The key of the data folder in the options of a chat."""
+
+
+READ_AT_ONCE = 1000
 
 
 def new_id() -> str:
@@ -291,6 +295,17 @@ async def read_lines(
     else:
         rows = await fetch(connection, _LINES_BEFORE, {**by, "before": before})
     return [_line(row) for row in reversed(rows)]
+
+
+async def read_all_lines(connection: AsyncConnection, chat_id: str) -> list[ChatLine]:
+    """Return all lines of a chat; they are read in parts, so that other requests are served in between."""
+    parts: list[list[ChatLine]] = []
+    before: int | None = None
+    while part := await read_lines(connection, chat_id, limit=READ_AT_ONCE, before=before):
+        parts.append(part)
+        before = part[0].position
+        await asyncio.sleep(0)
+    return [line for part in reversed(parts) for line in part]
 
 
 async def read_history(connection: AsyncConnection, chat: ChatState) -> tuple[list[ChatLine], int]:
