@@ -40,20 +40,10 @@ OPTIONAL_MODELS: Mapping[str, str] = {
     "llamacpp": "llamacpp_model",
 }
 """Types that send a model only if one is chosen, and its setting."""
-MODELS: Mapping[str, str] = {
-    kind: f"{kind}_model"
-    for kind in (
-        "mancer",
-        "togetherai",
-        "infermaticai",
-        "dreamgen",
-        "openrouter",
-        "vllm",
-        "aphrodite",
-        "ollama",
-        "featherless",
-    )
-}
+NAMED_MODELS = (
+    "mancer", "togetherai", "infermaticai", "dreamgen", "openrouter", "vllm", "aphrodite", "ollama", "featherless",
+)  # fmt: skip
+"""Types that always send the model in their setting, such as ``vllm_model``."""
 HUGGINGFACE_MODEL = "tgi"
 
 DYNAMIC_TEMPERATURE = ("ooba", "mancer", "koboldcpp", "tabby", "llamacpp", "aphrodite")
@@ -243,11 +233,8 @@ def _common(kind: str, settings: JsonObject, given: TextInput, *, dynamic: bool)
         "api_server": SERVERS.get(kind, given.server),
         **copied_fields(settings, COMMON),
         **copied_fields(settings, BY_TYPE.get(kind, {})),
+        **_model(kind, settings),
     }
-    if model := _model(kind, settings):
-        body["model"] = model
-    elif kind in MODELS and MODELS[kind] in settings:
-        body["model"] = settings[MODELS[kind]]
     seed = settings.get("seed")
     if number(seed, -1) >= 0:
         body["sampler_seed"] = seed
@@ -267,10 +254,13 @@ def _common(kind: str, settings: JsonObject, given: TextInput, *, dynamic: bool)
     return body
 
 
-def _model(kind: str, settings: JsonObject) -> Json:
+def _model(kind: str, settings: JsonObject) -> JsonObject:
     if kind == "huggingface":
-        return HUGGINGFACE_MODEL
-    return settings.get(OPTIONAL_MODELS[kind]) if kind in OPTIONAL_MODELS else None
+        return {"model": HUGGINGFACE_MODEL}
+    if kind in OPTIONAL_MODELS:
+        chosen = settings.get(OPTIONAL_MODELS[kind])
+        return {"model": chosen} if chosen else {}
+    return copied_fields(settings, {"model": f"{kind}_model"}) if kind in NAMED_MODELS else {}
 
 
 def _aphrodite(settings: JsonObject, *, dynamic: bool) -> JsonObject:
