@@ -38,6 +38,12 @@ def test_everything_that_shapes_a_prompt_is_read():
     assert settings.global_variables == {"gold": 3}
 
 
+def test_a_missing_size_of_the_context_is_not_that_of_a_fresh_installation():
+    missing, fresh = Settings.from_json({}), Settings.fresh()
+    assert (missing.max_context, missing.amount_gen) == (2048, 80)
+    assert (fresh.max_context, fresh.amount_gen) == (8192, 350)
+
+
 def test_the_deprecated_persona_position_counts_as_in_prompt():
     persona = Settings.from_json(DATA).persona
     assert (persona.description, persona.place, persona.lorebook) == ("A sailor.", 0, "Sea")

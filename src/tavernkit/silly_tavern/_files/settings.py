@@ -29,7 +29,10 @@ from tavernkit.silly_tavern._token_counting.choice import BEST_MATCH, TextBacken
 from tavernkit.silly_tavern._world_info.selection import WorldInfoSettings
 
 DEFAULT_MAX_CONTEXT, DEFAULT_AMOUNT_GEN = 8192, 350
-"""The context and the reply of text completion, in tokens."""
+"""The context and the reply of text completion in a fresh installation, in tokens."""
+
+MISSING_MAX_CONTEXT, MISSING_AMOUNT_GEN = 2048, 80
+"""The same for a file that does not have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +220,8 @@ class Settings:
             persona=_persona(power_user, warn),
             main_api=reader.text("main_api", CHAT_COMPLETION_API) or CHAT_COMPLETION_API,
             preset=Preset.from_settings(reader.object("oai_settings"), warn=warn),
-            max_context=reader.integer("max_context", DEFAULT_MAX_CONTEXT),
-            amount_gen=reader.integer("amount_gen", DEFAULT_AMOUNT_GEN),
+            max_context=reader.integer("max_context", MISSING_MAX_CONTEXT),
+            amount_gen=reader.integer("amount_gen", MISSING_AMOUNT_GEN),
             world_info=WorldInfoSettings.from_json(reader.object("world_info_settings"), warn=warn),
             global_variables=extensions.reader("variables").object("global"),
             source=freeze_object(data),
