@@ -16,6 +16,7 @@ import pytest
 from tavernkit.errors import ConfigError
 from tavernkit.server import ServerConfig, Service, load_config
 from tavernkit.server.api.dependencies import SafeJSONResponse
+from tavernkit.server.api.middleware import RequestMiddleware
 from tavernkit.server.config import dump_config, parse_upstream
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import parse_item
@@ -230,6 +231,24 @@ async def test_a_lease_is_renewed_only_by_the_turn_that_holds_it(client: Client)
         row = {"owner": "local", "session_id": chat.id, "idempotency_key": None, "fingerprint": "", "kind": "normal"}
         await turns.begin_turn(connection, "the turn", lease_until=0.0, message_id=None, **row)
         assert await turns.renew(connection, "the turn", held, later)
+
+
+async def test_an_answer_that_has_begun_is_not_answered_again() -> None:
+    """Nothing may follow the beginning of an answer but the rest of it."""
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ServiceError(503, "overloaded", code="overloaded")
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    sent: list[str] = []
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"localhost")]}
+    middleware = RequestMiddleware(app, config=ServerConfig(), metrics=Metrics())
+    with pytest.raises(ServiceError):
+        await middleware(scope, send, send)  # type: ignore[arg-type]  # it does not read
+    assert sent == ["http.response.start"]
 
 
 async def test_the_first_key_is_needed_until_there_is_one(start: StartApp) -> None:

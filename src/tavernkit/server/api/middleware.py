@@ -98,19 +98,11 @@ class RequestMiddleware:
         try:
             self._check(headers)
             await self._app(scope, _limit_body(receive, headers), sending)
-        except ServiceError as error:
-            await _answer(sending, error)
-        except _TooLargeError:
-            await _answer(sending, ServiceError(413, TOO_LARGE, code="request_too_large"))
-        except PoolTimeoutError:
-            logger.warning("timed out waiting for a database connection")
-            overloaded = ServiceError(503, "the server is overloaded", code="overloaded", retry_after=5)
-            await _answer(sending, overloaded)
-        except Exception:
-            logger.exception("a request failed")
+        except Exception as error:
+            refusal = _refusal(error)
             if answering:
                 raise
-            await _answer(sending, server_failure())
+            await _answer(sending, refusal)
         finally:
             self._record(scope, status, time.perf_counter() - started)
             logs.request_id.reset(token)
@@ -130,6 +122,19 @@ class RequestMiddleware:
         self._metrics.request_ended(scope["method"], route, status, seconds)
         fields = {"method": scope["method"], "path": route, "status": status, "ms": round(seconds * 1000, 1)}
         logger.info("request", extra={logs.FIELDS: fields})
+
+
+def _refusal(error: Exception) -> ServiceError:
+    """Return the client's error; what the operator must know is logged."""
+    if isinstance(error, ServiceError):
+        return error
+    if isinstance(error, _TooLargeError):
+        return ServiceError(413, TOO_LARGE, code="request_too_large")
+    if isinstance(error, PoolTimeoutError):
+        logger.warning("timed out waiting for a database connection")
+        return ServiceError(503, "the server is overloaded", code="overloaded", retry_after=5)
+    logger.error("a request failed", exc_info=error)
+    return server_failure()
 
 
 def _limit_body(receive: Receive, headers: Headers) -> Receive:
