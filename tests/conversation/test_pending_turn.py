@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 import pytest
 
 import tavernkit as tk
+from tavernkit.cache import PromptCache
 from tavernkit.conversation import ConversationBusyError, PendingTurn
 from tavernkit.conversation._opening import Platform
 from tavernkit.errors import ConfigError
 from tavernkit.examples import example_path
-from tavernkit.models import ModelError, Reply, ToolCall
+from tavernkit.models import ModelError, Reply, ToolCall, Usage
 from tavernkit.risu_ai import Settings as RisuSettings
 from tavernkit.silly_tavern import Preset
 from tests.conversation.fake_chat import FakeChat
@@ -149,6 +150,14 @@ async def test_a_turn_without_a_reply_keeps_the_message(
     with pytest.raises(ConfigError, match="waits for no reply"):
         await pending.receive("Too late.")
     await answered(await chat.begin("Again?"), "Yes.")
+
+
+async def test_a_cache_sees_begun_turns_too() -> None:
+    chat = opened("silly_tavern")
+    chat.cache = PromptCache("openai")
+    await answered(await chat.begin("Hi"), Reply(text="Yes.", usage=Usage(input_tokens=900, reported=True)))
+    await answered(await chat.begin("And?"), "No.")
+    assert [turn.reported_tokens for turn in chat.cache.report.turns] == [0, None]
 
 
 async def test_a_dropped_turn_frees_the_conversation() -> None:

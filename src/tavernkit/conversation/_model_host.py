@@ -57,21 +57,25 @@ class ModelHost:
         Raises:
             ConfigError: The conversation has no model.
         """
-        if self._send is not None:
-            reply = await self._send(plan)
-            self._note(Exchange(plan=plan, reply=reply))
-            return reply
-        if self.model is None:
+        if self._send is None and self.model is None:
             raise ConfigError(
                 "this conversation has no model: pass model=tk.model(…), or begin() turns and receive() replies",
                 code="MODEL_REQUIRED",
             )
-        request = plan.request(self.model.dialect, options=self.options)
-        collected = Accumulator(self.model.name)
         if self.cache is not None:
             now = time.monotonic()
             self.cache.send(plan, idle_seconds=now - self._asked_at)
             self._asked_at = now
+        reply = await (self._ask_model(plan, on_piece) if self._send is None else self._send(plan))
+        self._note(Exchange(plan=plan, reply=reply))
+        if self.cache is not None:
+            self.cache.receive(reply.usage)
+        return reply
+
+    async def _ask_model(self, plan: Plan, on_piece: OnPiece | None) -> Reply:
+        assert self.model is not None
+        request = plan.request(self.model.dialect, options=self.options)
+        collected = Accumulator(self.model.name)
 
         def pass_on(piece: ReplyPiece) -> None:
             for take in (collected.add, on_piece, self._on_piece):
@@ -81,17 +85,12 @@ class ModelHost:
         try:
             # Other requests (summaries, triggers) are not streamed to the caller.
             if self._on_piece is None or on_piece is None:
-                reply = await self.model.send(request)
-            else:
-                reply = await self.model.send(request, on_delta=pass_on)
+                return await self.model.send(request)
+            return await self.model.send(request, on_delta=pass_on)
         except BaseException as error:
             interrupted = str(error) or type(error).__name__
             self._note(Exchange(plan=plan, reply=collected.reply(interrupted=interrupted)))
             raise
-        self._note(Exchange(plan=plan, reply=reply))
-        if self.cache is not None:
-            self.cache.receive(reply.usage)
-        return reply
 
     async def call_tool(self, call: ToolCall) -> ToolOutcome:
         """Run a tool that the model asked for. The chat calls this."""
