@@ -340,7 +340,7 @@ def group_depth_prompts(chat: GroupChat, *, expand: ExpandCardText) -> list[Dept
     prompts: list[DepthPrompt] = []
     for member in chat.heard(with_muted=False):
         written = depth_prompt_of(member.character)
-        text = expand(trim(written.text), member.name) if trim(written.text) else ""
+        text = expand(trim(written.text), member.name)
         if text:
             prompts.append(DepthPrompt(text, written.depth, written.role))
     return prompts

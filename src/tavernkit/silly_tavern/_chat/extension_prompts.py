@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import UNDEFINED, is_index_key, to_number, to_string, trim, truthy, utf16_sort_key
+from tavernkit._text.js_values import UNDEFINED, own_keys, to_number, to_string, trim, truthy, utf16_sort_key
 from tavernkit._text.json_reader import as_number
 from tavernkit._text.traced import join, plain
 from tavernkit._values import FrozenJson, FrozenObject, JsonObject, is_mapping, is_sequence
@@ -173,9 +173,7 @@ class ExtensionPrompts:
 
     def __iter__(self) -> Iterator[ExtensionPrompt]:
         if self._in_order is None:
-            numbered = sorted((key for key in self._prompts if is_index_key(key)), key=int)
-            named = (key for key in self._prompts if not is_index_key(key))
-            self._in_order = tuple(self._prompts[key] for key in (*numbered, *named))
+            self._in_order = tuple(self._prompts[key] for key in own_keys(self._prompts))
         return iter(self._in_order)
 
     def scanned(self, expand: Callable[[str], str]) -> tuple[str, ...]:
@@ -330,10 +328,7 @@ def script_injects(stored: object, expand: Callable[[str], str], warn: Warn) -> 
 def _by_id(stored: object) -> list[tuple[str, object]]:
     if is_sequence(stored):
         return [(str(index), inject) for index, inject in enumerate(stored)]
-    if not is_mapping(stored):
-        return []
-    numbered = sorted((key for key in stored if is_index_key(key)), key=int)
-    return [(key, stored[key]) for key in (*numbered, *(key for key in stored if not is_index_key(key)))]
+    return [(key, stored[key]) for key in own_keys(stored)] if is_mapping(stored) else []
 
 
 def _passes(inject_id: str, script: object, expand: Callable[[str], str], warn: Warn) -> bool:
