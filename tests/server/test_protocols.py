@@ -223,6 +223,23 @@ async def test_when_one_of_several_choices_fails_the_others_are_stopped(
     assert "never retrieved" not in caplog.text
 
 
+async def test_a_mistake_of_ours_is_logged_although_nobody_waits_for_the_turn(
+    start: StartApp, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = {"model": "aria", "messages": HELLO, "n": 2}
+    async with start(ScriptedModel(failure(400), Hang()), shutdown_seconds=0) as client:
+
+        async def broken(*_: object) -> None:
+            raise RuntimeError("the disk is full")
+
+        client.service.turns.log.give_up = broken  # type: ignore[method-assign]
+        await client.post("/v1/chat/completions", json=body)
+        async with asyncio.timeout(5):
+            while client.service.turns._running:  # noqa: ASYNC110  # nobody tells when a turn has ended
+                await asyncio.sleep(0)
+    assert "a turn failed whose client has left" in caplog.text
+
+
 async def test_embeddings_and_moderations_are_passed_on(start: StartApp) -> None:
     vectors = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}], "model": "e"}
     judged = {"id": "m", "model": "x", "results": [{"flagged": False}]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
@@ -45,6 +46,8 @@ from tavernkit.server.upstreams.listeners import (
 )
 from tavernkit.server.upstreams.upstream import Upstream, as_service_error, left_out
 from tavernkit.server.upstreams.upstreams import UpstreamKeys, Upstreams
+
+logger = logging.getLogger("tavernkit.server")
 
 TEXT = "text"
 """The dialect of text-completion upstreams."""
@@ -97,9 +100,10 @@ class Turns:
         return task
 
     def _ended(self, task: asyncio.Task[TurnOutcome]) -> None:
-        self._running.pop(task, None)
-        if not task.cancelled():
-            task.exception()  # else asyncio logs that nobody has seen it, such as of a client that has left
+        gone = self._running.pop(task)
+        error = task.exception() if not task.cancelled() else None  # else asyncio logs that nobody has seen it
+        if error is not None and gone.is_set() and not isinstance(error, ServiceError):
+            logger.error("a turn failed whose client has left", exc_info=error)
 
     async def build(self, request: TurnRequest) -> BuiltPrompt:
         """Build a prompt without asking a model; a stored chat does not change."""
