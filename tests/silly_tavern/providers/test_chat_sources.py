@@ -124,6 +124,11 @@ def test_claude_compares_top_p_as_javascript_does(top_p: Json, kept: str) -> Non
     assert body.keys() & {"temperature", "top_p"} == {kept}
 
 
+@pytest.mark.parametrize("source", ["aimlapi", "electronhub", "chutes", "azure_openai"])
+def test_a_text_in_place_of_messages_stays_where_nothing_is_converted(source: str) -> None:
+    assert request(source, messages="Once upon a time").body["messages"] == "Once upon a time"
+
+
 def test_a_schema_of_another_type_asks_for_json_all_the_same() -> None:
     assert request("openai", json_schema=True).body["response_format"] == {
         "type": "json_schema",

@@ -295,7 +295,7 @@ def xai_request(given: PageBody) -> Made:
 
 def aimlapi_request(given: PageBody) -> Made:
     """Make a request to AI/ML API (§4.6)."""
-    body = _body(given, given.messages) | given.token_probabilities() | given.offered_tools() | _stop(given)
+    body = _unconverted(given, given.messages) | given.token_probabilities() | given.offered_tools() | _stop(given)
     return Made(body | _effort(given) | _format(given, described=True))
 
 
@@ -304,7 +304,7 @@ def electronhub_request(given: PageBody) -> Made:
     messages = given.messages
     if given.model.startswith("claude-"):
         messages = cache_claude(given, messages)
-    body = _body(given, messages) | given.offered_tools() | _effort(given) | _format(given, described=True)
+    body = _unconverted(given, messages) | given.offered_tools() | _effort(given) | _format(given, described=True)
     if given.is_set("enable_web_search"):
         body["web_search"] = True
     return Made(body)
@@ -312,7 +312,7 @@ def electronhub_request(given: PageBody) -> Made:
 
 def chutes_request(given: PageBody) -> Made:
     """Make a request to Chutes (§4.8)."""
-    body = _body(given, given.messages) | given.offered_tools() | given.token_probabilities()
+    body = _unconverted(given, given.messages) | given.offered_tools() | given.token_probabilities()
     return Made(body | _format(given, described=True))
 
 
@@ -358,7 +358,7 @@ def ai21_request(given: PageBody) -> Made:
 
 def azure_request(given: PageBody) -> Made:
     """Make a request to Azure's OpenAI service: the deployment replaces the model (§4.12)."""
-    body = _body(given, given.messages) | given.token_probabilities() | _format(given)
+    body = _unconverted(given, given.messages) | given.token_probabilities() | _format(given)
     effort = openai_effort(given.model, given.effort)
     if effort is not None:
         body["reasoning_effort"] = effort
@@ -368,6 +368,12 @@ def azure_request(given: PageBody) -> Made:
 def _body(given: PageBody, messages: Messages) -> JsonObject:
     turns: list[Json] = [*messages]
     return {**given.pick(FIELDS[given.source]), "messages": turns}
+
+
+def _unconverted(given: PageBody, messages: Messages) -> JsonObject:
+    """Return the body of a source that gets messages as they are, even if they are a text."""
+    body = _body(given, messages)
+    return body if given.prompt is None else {**body, "messages": given.prompt}
 
 
 def _stop(given: PageBody) -> JsonObject:
