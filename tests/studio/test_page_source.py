@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
+
+from tavernkit.studio._document import new_document
+from tests.studio.conftest import Page
 
 PAGE = Path(str(files("tavernkit"))) / "studio" / "page"
 VENDOR = PAGE / "vendor"
@@ -105,3 +110,32 @@ def test_the_libraries_are_the_recipe_s() -> None:
 
 def test_the_page_is_small() -> None:
     assert sum(path.stat().st_size for path in PAGE.rglob("*") if path.is_file()) < 1_500_000
+
+
+DOWNLOAD = """
+globalThis.sessionStorage = { getItem: () => "" };
+const link = { click() {} };
+globalThis.document = { createElement: () => link };
+URL.createObjectURL = () => "blob:";
+URL.revokeObjectURL = () => {};
+const headers = { "content-disposition": process.argv[2] };
+globalThis.fetch = async () => new Response("", { headers });
+const { download } = await import("./api.mjs");
+await download("/documents/card-1/download", "a name without an ending");
+console.log(link.download);
+process.exit(0);
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js")
+def test_a_downloaded_file_has_the_name_of_the_documents_file(page: Page, tmp_path: Path) -> None:
+    page.edit("card-1", "/data/name", "x", build=False)
+    page.studio.workspace.add(new_document("", "card", "Ária, 1", {"data": {"name": "Ária"}, "spec": "chara_card_v2"}))
+    shutil.copy(PAGE / "api.js", tmp_path / "api.mjs")
+    (tmp_path / "test.mjs").write_text(DOWNLOAD, "utf-8")
+    for document in ("card-1", "card-2"):
+        told = page.client.get(f"/api/studio/documents/{document}/download").headers["content-disposition"]
+        command = ["node", str(tmp_path / "test.mjs"), told]
+        ran = subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=60)
+        assert ran.stdout == f"{page.studio.workspace.document(document).file_name}\n"
+        assert ran.stdout.endswith(".json\n")

@@ -78,8 +78,8 @@ export const remove = async (path) => (await ask("DELETE", path)).json();
  */
 export async function download(path, name) {
   const response = await ask("GET", path);
-  const said = /filename="([^"]+)"/.exec(response.headers.get("content-disposition") || "");
-  offer(await response.blob(), said ? said[1] : name);
+  const named = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("content-disposition") || "");
+  offer(await response.blob(), named ? decodeURIComponent(named[1]) : name);
 }
 
 /**
