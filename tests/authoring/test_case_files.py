@@ -89,7 +89,7 @@ def test_results_are_written_for_programs() -> None:
     file = Path("a.tavern.yaml")
     results = [
         CaseResult(file, "good", "risu_ai", [Check("x fires", passed=True)]),
-        CaseResult(file, "bad\x01", "risu_ai", [Check("y fires", passed=False, reason="no\x01 key")]),
+        CaseResult(file, "bad", "risu_ai", [Check("y fires", passed=False, reason="no key")]),
         CaseResult(file, "broken", "", error="cannot be read"),
     ]
     told = results_as_json(results)
@@ -98,4 +98,7 @@ def test_results_are_written_for_programs() -> None:
     suite = root[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "0", "1")
     assert suite[1][0].get("message") == "cannot be read"
-    assert "\ufffd" in results_as_junit(results[1:2])
+    odd = CaseResult(file, "b\x01\ud800d", "risu_ai", [Check("y fires", passed=False, reason="no\x01 \uffff key")])
+    failed = ElementTree.fromstring(results_as_junit([odd]).encode())[0][0]
+    assert failed.get("name") == "b\ufffd\ufffdd (risu_ai)"
+    assert failed[0].text == "y fires: no\ufffd \ufffd key"

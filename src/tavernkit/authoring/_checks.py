@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
@@ -204,7 +205,7 @@ def results_as_junit(results: Sequence[CaseResult]) -> str:
             root, "testsuite", name=str(file), tests=str(len(own)), failures=str(failed), errors=str(errors)
         )
         for result in own:
-            name = f"{result.name} ({result.platform})" if result.platform else result.name
+            name = _printable(f"{result.name} ({result.platform})" if result.platform else result.name)
             case = ElementTree.SubElement(suite, "testcase", name=name, classname=str(file))
             if not result.passed:
                 kind = "failure" if result.error is None else "error"
@@ -214,6 +215,9 @@ def results_as_junit(results: Sequence[CaseResult]) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
 def _printable(text: str) -> str:
     """Replace characters that XML does not allow."""
-    return "".join(each if each >= " " or each in "\t\n" else "\ufffd" for each in text)
+    return _NOT_IN_XML.sub("\ufffd", text)

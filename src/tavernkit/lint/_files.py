@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tavernkit._arguments import require
+from tavernkit._atomic import write_atomically
 from tavernkit._values import is_mapping, is_sequence, thaw_object
 from tavernkit.cards import Bundle, FileKind, kind_of
 from tavernkit.cards._requirements import Severity
@@ -190,7 +190,7 @@ def _decode(data: bytes) -> str:
 
 
 def _bytes(path: Path) -> bytes:
-    return read_file(path, MAX_BYTES, limit="MAX_BYTES")
+    return read_file(path, MAX_BYTES, limit="max_bytes")
 
 
 FIXABLE = frozenset({"MISSING_FIELD", "BLANKS_AROUND_KEY"})
@@ -286,7 +286,7 @@ def fix_file(path: str | Path, *, backup: bool = False) -> bool:
         return False
     if backup:
         shutil.copy2(path, path.with_name(f"{path.name}.bak"))
-    _replace(path.resolve(), data)
+    write_atomically(path, data)
     return True
 
 
@@ -321,18 +321,6 @@ def _json_bytes(value: object, indent: str | None) -> bytes | None:
         return f"{json.dumps(value, indent=indent, allow_nan=False)}\n".encode()
     except ValueError:
         return None
-
-
-def _replace(path: Path, data: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        written = Path(file.name)
-        file.write(data)
-    try:
-        shutil.copymode(path, written)
-        written.replace(path)
-    except OSError:
-        written.unlink()
-        raise
 
 
 def _fixed_book(book: Mapping[str, object], *, v3: bool = False) -> dict[str, object]:
