@@ -11,6 +11,7 @@ from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character, User
 from tavernkit.prompt import Block, HookRegistry, InjectionRegistry, Pipeline, Plan, SourceMap
+from tavernkit.silly_tavern._world_info.engine import WorldInfoEngine
 from tavernkit.stores import InMemoryVariablesStore
 from tests.source_map.recorded import problems
 
@@ -346,6 +347,30 @@ def test_other_lore_is_built_without_the_chat(dialect: str, builds: list[Any]) -
     found = checked(plan)
     assert [(state.half, state.layout, state.draft.messages) for state in builds] == [("story", None, [])]
     assert found.to_dict() == checked(text_builder().build(message="A storm.", **given)).to_dict()
+
+
+@pytest.mark.parametrize("dialect", ["text", "openai"])
+@pytest.mark.parametrize(("content", "scans"), [("{{char}} hides.", 0), ("{{char}} {{getvar::mood}}hides.", 1)])
+def test_other_lore_is_not_scanned_for_again_if_its_macros_give_the_same_in_every_turn(
+    content: str, scans: int, dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = {str(uid): {**USUAL, "key": [key], "uid": uid} for uid, key in ((1, "rain"), (2, "storm"))}
+    entries["2"]["content"] = content
+    books = [st.WorldBook.from_json({"entries": entries}, name="weather")]
+    given: dict[str, Any] = {"history": LONG, "dialect": dialect, "books": books}
+    builder = text_builder()
+    checked(builder.build(message="Some rain.", **given))
+    plan = builder.build(message="A storm and some rain.", **given)
+    seen: list[object] = []
+    scan = WorldInfoEngine.scan
+    monkeypatch.setattr(WorldInfoEngine, "scan", lambda self, given: seen.append(given) or scan(self, given))
+    found = checked(plan)
+    assert len(seen) == scans
+    fresh = checked(text_builder().build(message="A storm and some rain.", **given))
+    assert found.to_dict() == fresh.to_dict()
+    uses = [{use.source: use.to_dict() for use in each.uses("lore:weather")} for each in (found, fresh)]
+    assert len(uses[0]) == 2
+    assert uses[0] == uses[1]
 
 
 def _of_the_preset(content: str, **more: object) -> dict[str, Any]:

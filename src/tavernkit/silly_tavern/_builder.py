@@ -10,7 +10,7 @@ from tavernkit._text.traced import given
 from tavernkit.errors import log_warning
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._builder import BaseBuilder, finished_plan
-from tavernkit.prompt._context import FREEZE, DrawnNumbers
+from tavernkit.prompt._context import DrawnNumbers
 from tavernkit.prompt._inputs import GroupDecision
 from tavernkit.prompt._pipeline import Pipeline
 from tavernkit.prompt._plan import Plan
@@ -132,15 +132,14 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
             wanted: Container[int],
             known: Container[object] = (),
             half: Half | None = None,
+            lore: WorldInfoResult | None = None,
             *,
             whole: bool = False,
         ) -> SillyTavernState:
             copies = self.services.traced
             traced = traced_context(context, lines, kept, wanted, numbers, variables.as_read(), copies, known)
             state = SillyTavernState(traced, self.services)
-            state.read_entry, state.reports, state.half = entries, False, half
-            if half == "chat" and built.lore != FREEZE and isinstance(plan.lore_result, WorldInfoResult):
-                state.lore_result = plan.lore_result
+            state.read_entry, state.reports, state.half, state.lore_result = entries, False, half, lore
             # Hooks are not called a second time for a plan if the texts cannot be used.
             if whole or not steady or self._own_pipeline or (half is None and context.hooks is not None):
                 (TEXT_PIPELINE if text else self.pipeline).run(state)
@@ -166,12 +165,13 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         slots = texts.known_slots(known)
         fresh = [(index, block) for index, block, _ in texts.others if id(block) not in known]
         half = texts.half(built, known) if known and not self._own_pipeline else None
-        traced = run(kept, texts.changed, slots, half)
+        lore = texts.known_lore(built, plan, known, half)
+        traced = run(kept, texts.changed, slots, half, lore)
         same = with_traced_texts(plan, placed_texts(traced, kept), texts.others, known)
         if half is not None and (
             same is None
-            # The chat may depend on the story string, which is written before it.
-            or (half == "chat" and not all(is_independent(same[index]) for index, _ in fresh))
+            # The chat may depend on the story string, which is written before it, and both on the scan for lore.
+            or ((half == "chat" or lore is not None) and not all(is_independent(same[index]) for index, _ in fresh))
         ):
             half = None
             traced = run(kept, texts.changed, slots)

@@ -11,7 +11,7 @@ from tavernkit._text.traced import Origin, collected, give, trace
 from tavernkit._values import is_mapping
 from tavernkit.cards._character import fields_home
 from tavernkit.prompt._block import Block
-from tavernkit.prompt._context import TAIL
+from tavernkit.prompt._context import FREEZE, TAIL
 from tavernkit.prompt._known_texts import KnownTexts, MakeReplay, TurnInputs
 from tavernkit.prompt._line_forms import KnownLine, LineForm, LinePart, WrittenLines
 from tavernkit.prompt._plan import Plan
@@ -21,7 +21,7 @@ from tavernkit.prompt._steady_texts import has_pure_macros_only
 from tavernkit.prompt._traced_inputs import escaped, traced_text
 from tavernkit.prompt._traced_spans import origin_of
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._chat_completion.assembly import placed
+from tavernkit.silly_tavern._chat_completion.assembly import LORE_PROMPTS, placed
 from tavernkit.silly_tavern._chat_completion.history_messages import PLAIN_EXTRA
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._chat_completion.prompt_collection import (
@@ -229,6 +229,26 @@ class LineTexts:
         from tavernkit.silly_tavern._text_completion.story import STORY_SLOTS
 
         return "story" if STORY_SLOTS.issuperset(places) else None
+
+    def known_lore(
+        self, context: SillyTavernContext, plan: ChatPlan, known: Container[int], half: Half | None
+    ) -> WorldInfoResult | None:
+        """Return the lore of a plan if a half of its prompt can be built with that: nothing else depends on the scan.
+
+        Args:
+            context: The inputs that hooks left.
+            plan: The plan.
+            known: Ids of blocks whose texts are known.
+            half: The half.
+        """
+        lore = plan.lore_result
+        if half is None or context.lore == FREEZE or not isinstance(lore, WorldInfoResult):
+            return None
+        if half == "chat":
+            return lore
+        only_lore = all(place in LORE_PROMPTS for _, block, place in self.others if id(block) not in known)
+        pure = only_lore and all(has_pure_macros_only(entry.content) for entry in lore.activated_entries)
+        return lore if pure else None
 
     def known_slots(self, known: Container[int]) -> set[object]:
         """Return the slots, apart from the chat, of which all blocks are known."""

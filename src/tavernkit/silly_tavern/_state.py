@@ -203,7 +203,7 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         self.forced_lore: list[JsonObject] = []
         """lore: entries that Vector Storage found."""
         self.lore_result: WorldInfoResult | None = None
-        """lore: the result of the scan; a source map that does not ask for its texts takes that of the plan."""
+        """lore: the result of the scan; a source map may give that of the plan."""
         self.lore_sources = LoreSources()
         """lore: where the entries of the scan came from."""
         self.read_entry: ReadEntry = attrgetter("content")

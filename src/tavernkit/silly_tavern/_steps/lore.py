@@ -44,6 +44,8 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
         result = state.lore_result
         if result is None:
             result = (state.context.lore_engine or state.services.lore_engine).scan(self.scan_input(state))
+        elif state.half == "story":
+            result = result.again(self.scan_input(state))
         state.lore_sources = LoreSources(result, selected_books(state.context, state.services))
         if state.context.lore == FREEZE and not state.context.skip_world_info_registration:
             result = freeze_lore(state, result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import groupby, islice
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from tavernkit.silly_tavern._world_info.entry import Entry
 from tavernkit.silly_tavern._world_info.explanation import Explainer, Explanation, tokens_needed
 from tavernkit.silly_tavern._world_info.placement import DepthGroup, ExampleEntry, PlacedEntry, Placement, place
 from tavernkit.silly_tavern._world_info.scan import Pass, Scan
+from tavernkit.silly_tavern._world_info.scan_input import ScanInput
 from tavernkit.silly_tavern._world_info.selection import SelectedBooks
 
 
@@ -121,6 +122,19 @@ class WorldInfoResult:
             explanations=Explanations(Explainer(scan)),
             _scan=scan,
         )
+
+    def again(self, scan_input: ScanInput) -> WorldInfoResult:
+        """Return the same result with its texts made again: traced ones, for a source map.
+
+        Args:
+            scan_input: Reads and expands the texts.
+        """
+        activated = tuple(
+            ActivatedEntry(one.entry, scan_input.expand(scan_input.read(one.entry)), one.reason)
+            for one in self.activated
+        )
+        placement = place(((one.entry, one.content) for one in activated), scan_input.apply_regex, scan_input.warn)
+        return replace(self, activated=activated, placement=placement)
 
     @property
     def activated_entries(self) -> tuple[Entry, ...]:
