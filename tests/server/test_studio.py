@@ -147,6 +147,24 @@ async def test_a_request_that_fails_does_not_count(start: StartApp) -> None:
             assert len((await client.get("/api/usage")).json()["data"]) == counted
 
 
+async def test_what_somebody_else_saved_can_be_taken_over(start: StartApp) -> None:
+    async with start(require_keys=True) as client:
+        ann, bob = await key_of(client, "read", "write"), await key_of(client, "read", "write")
+        for headers, text in ((ann, "Keeps bees."), (bob, "Keeps goats.")):
+            edit = {"document": "card-1", "op": "replace", "path": "/data/description", "value": text}
+            await client.post(f"{API}/edit", json={"edits": [edit], "build": False}, headers=headers)
+        path = f"{API}/documents/card-1"
+        assert (await client.post(f"{path}/save", json={}, headers=ann)).status_code == 200
+        assert (await client.post(f"{path}/save", json={}, headers=bob)).status_code == 409
+        reloaded = await client.post(f"{path}/reload", json={}, headers=bob)
+        assert reloaded.status_code == 200
+        taken = (await client.get(path, headers=bob)).json()
+        assert (taken["data"]["data"]["description"], taken["saved"]) == ("Keeps bees.", True)
+        edit["value"] = "Keeps both."
+        await client.post(f"{API}/edit", json={"edits": [edit], "build": False}, headers=bob)
+        assert (await client.post(f"{path}/save", json={}, headers=bob)).status_code == 200
+
+
 async def test_of_two_who_save_at_once_one_is_refused(client: Client) -> None:
     shelf = LibraryShelf(client.service)
     opened = (await shelf.open(OpenRequest())).workspace.state.one("card")

@@ -162,6 +162,10 @@ class LibraryShelf:
         async with self._service.database.read() as connection:
             return await self._is_changed(connection, document)
 
+    async def read(self, document: Document) -> Document:
+        """Read the item again."""
+        return await self._document(*_item(document))
+
     async def _is_changed(self, connection: AsyncConnection, document: Document) -> bool:
         return digest_of(await item_file(connection, *_item(document))) != document.digest
 

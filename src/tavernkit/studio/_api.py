@@ -198,7 +198,7 @@ async def save(studio: TheStudio, document_id: str, body: SaveIn) -> Response:
 @router.post("/documents/{document_id}/reload")
 async def reload(studio: TheStudio, document_id: str) -> Response:
     """Read a document from its file again."""
-    return await _answer(studio, studio.reload(document_id), build=True)
+    return await _answer(studio, await studio.reload(document_id), build=True)
 
 
 @router.get("/documents/{document_id}/download")

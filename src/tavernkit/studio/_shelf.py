@@ -59,6 +59,10 @@ class Shelf(Protocol):
         """Return True if a document was changed elsewhere since it was opened."""
         ...
 
+    async def read(self, document: Document) -> Document:
+        """Read a document again."""
+        ...
+
     async def write(self, document: Document, content: bytes, *, overwrite: bool = False) -> str | None:
         """Store a document, unless it was changed elsewhere; return the name of the old version's backup, if any.
 
@@ -122,6 +126,10 @@ class FolderShelf:
         """Return False: documents of a folder are files."""
         del document
         return False
+
+    async def read(self, document: Document) -> Document:
+        """Return the document: those of a folder are files, which are read without it."""
+        return document
 
     async def write(self, document: Document, content: bytes, *, overwrite: bool = False) -> str | None:
         """Refuse: documents of a folder are files."""

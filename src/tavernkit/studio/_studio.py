@@ -161,14 +161,16 @@ class Studio:
         self.talk.check_free(document_id)
         return self.workspace.remove(document_id)
 
-    def reload(self, document_id: str) -> Changed:
-        """Read a document from its file again, as one step.
+    async def reload(self, document_id: str) -> Changed:
+        """Read a document from its file or from the library again, as one step.
 
         Raises:
             StudioError: A reply is being added to this chat.
         """
         self.talk.check_free(document_id)
-        return self.workspace.reload(document_id)
+        workspace = self.workspace
+        document = workspace.document(document_id)
+        return workspace.reload(document_id, await self._shelf().read(document) if document.item else None)
 
     def make(self, kind: str | None, name: str) -> Changed:
         """Add a new document: a preset or template begins as the program's default, anything else empty.

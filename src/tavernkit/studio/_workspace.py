@@ -328,12 +328,19 @@ class Workspace:
         )
         return self.document(document.id)
 
-    def reload(self, document_id: str) -> Changed:
-        """Read a document from its file again, as one step; without a file, restore the original content."""
+    def reload(self, document_id: str, read: Document | None = None) -> Changed:
+        """Read a document from its file again, as one step; without a file, restore the original content.
+
+        Args:
+            document_id: The document.
+            read: What it is now, if it is not a file.
+        """
         document = self.document(document_id)
-        if document.path is None:
+        if read is None and document.path is None:
             return self.change(document_id, document.original, f"{document.title}: as it was opened")
-        read = read_document(document.path, name=document.path.name, kind=document.kind)
+        if read is None:
+            assert document.path is not None
+            read = read_document(document.path, name=document.path.name, kind=document.kind)
         self._everywhere(
             lambda each: (
                 replace(each, original=read.data, digest=read.digest, bundle=read.bundle)

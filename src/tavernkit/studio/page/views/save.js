@@ -19,7 +19,8 @@ export function SaveDialog({ close }) {
     for (const each of waiting) await save(/** @type {Document} */ (each), false);
     close();
   };
-  const footer = html`${changed.length > 0 && html`<p class="note">A copy of what was there is kept.</p>`}
+  const files = changed.some((id) => documents.get(id)?.file); // the library of a service keeps no copies
+  const footer = html`${files && html`<p class="note">A copy of what was there is kept.</p>`}
     <button type="button" onClick=${close}>${waiting.length ? "Not now" : "Close"}</button>
     ${
       waiting.length > 0 &&
@@ -87,10 +88,10 @@ function Row({ id }) {
     ${
       conflict &&
       html`<p class="problem">
-        The file changed on disk since it was opened.
+        ${document.file ? "The file changed on disk" : "It changed in the library"} since it was opened.
         <button type="button" onClick=${() => write(true)}>Overwrite it</button>
         <button type="button" onClick=${() => change(() => post(`/documents/${id}/reload`))}>
-          Take what is on disk
+          Take what is ${document.file ? "on disk" : "there"}
         </button>
       </p>`
     }
