@@ -135,6 +135,10 @@ def sort_descending(items: Sequence[T], number: Callable[[T], float]) -> list[T]
     return sorted(items, key=lambda item: -number(item))
 
 
+INDEX_LIMIT = 2**32 - 1
+"""In JavaScript numbers from here on are not indexes of arrays, but names of properties."""
+
+
 def exact_index(number: float, length: int) -> int | None:
     """Return the index for plain indexing: only a whole number inside the range is valid."""
     if 0 <= number < length and number == (index := int(number)):

@@ -67,10 +67,17 @@ def test_two_halves_of_a_character_that_meet_are_that_character(effects: tuple[d
         ),
         ({**v2("SplitString", "o", source="axb", delimiter="/x/gg"), "delimiterType": "regex"}, "", '["axb"]'),
         ({**v2("SplitString", "o", source="a/b", delimiter="/"), "delimiterType": "regex"}, "", '["a","b"]'),
+        (v2("SetCharAt", "o", source="ab", index="9", value="c"), "", "abc"),
+        (v2("SetCharAt", "o", source="ab", index="4294967295", value="c"), "", "ab"),
     ],
 )
 def test_lists_and_texts_in_odd_shapes(effect: dict[str, Any], given: str, found: object) -> None:
     assert run(trigger(effect), variables={"g": given})["o"] == found
+
+
+def test_a_number_that_is_no_index_changes_no_list() -> None:
+    outcome = run(trigger(v2("SetArrayVar", var="g", index="1e21", value="c")), variables={"g": "[1]"})
+    assert (outcome.result.outcome, outcome["g"]) == ("ok", "[1]")
 
 
 def test_keys_that_are_numbers_come_first_in_a_dictionary() -> None:

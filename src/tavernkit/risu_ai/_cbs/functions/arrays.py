@@ -19,11 +19,9 @@ from tavernkit.risu_ai._cbs.calculator import show
 from tavernkit.risu_ai._cbs.limits import MAX_ITEMS, FunctionFailure
 from tavernkit.risu_ai._cbs.lists import item_text, make_array, parse_dict, stringify
 from tavernkit.risu_ai._cbs.registry import CBSCall, FunctionGroup
-from tavernkit.risu_ai._js import code_units
+from tavernkit.risu_ai._js import INDEX_LIMIT, code_units
 
 array_functions = FunctionGroup("arrays")
-
-_INDEX_LIMIT = 2**32 - 1
 
 
 @array_functions("makearray", "array", "a", args=("items...",), pure=True)
@@ -80,7 +78,7 @@ def arrayassert(call: CBSCall) -> str:
     """The list with an item at an index beyond its end; existing items stay."""
     items = call.array(0)
     index = call.number(1)
-    if index >= len(items) and index < _INDEX_LIMIT and index == int(index):
+    if index >= len(items) and index < INDEX_LIMIT and index == int(index):
         if index > MAX_ITEMS:
             raise FunctionFailure(f"a list may have at most {MAX_ITEMS} items")
         items += [None] * (int(index) - len(items))

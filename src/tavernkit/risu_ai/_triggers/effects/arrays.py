@@ -20,7 +20,7 @@ from tavernkit._text.js_values import (
     utf16_slice,
 )
 from tavernkit._values import Json
-from tavernkit.risu_ai._js import code_units, exact_index, slice_index
+from tavernkit.risu_ai._js import INDEX_LIMIT, code_units, exact_index, slice_index
 from tavernkit.risu_ai._triggers.limits import RunAbortedError
 from tavernkit.risu_ai._triggers.program import EffectTable
 
@@ -109,7 +109,7 @@ def set_element(run: Run, effect: Effect) -> None:
 
 
 def _put(run: Run, items: list[Json], number: float, text: str) -> None:
-    if not math.isfinite(number) or number < 0 or number != int(number):
+    if not 0 <= number < INDEX_LIMIT or number != int(number):
         return
     index = int(number)
     run.world.budget.size(5 * max(index - len(items), 0))

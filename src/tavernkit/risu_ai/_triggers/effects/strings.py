@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from tavernkit._text.js_values import (
     utf16_at,
     utf16_length,
 )
-from tavernkit.risu_ai._js import code_units, exact_index, replace_all, replace_first
+from tavernkit.risu_ai._js import INDEX_LIMIT, code_units, exact_index, replace_all, replace_first
 from tavernkit.risu_ai._triggers.effects.hosts import raw_name
 from tavernkit.risu_ai._triggers.limits import TriggerFailedError
 from tavernkit.risu_ai._triggers.program import EffectTable
@@ -60,7 +59,7 @@ def set_character(run: Run, effect: Effect) -> None:
     """Replace one character; beyond the end, the text is appended without a gap."""
     text, number = join_surrogates(run.value(effect, "source")), run.number(effect, "index")
     value = run.value(effect, "value")
-    if math.isfinite(number) and number >= 0 and number == (index := int(number)):
+    if 0 <= number < INDEX_LIMIT and number == (index := int(number)):
         text = text[:index] + value + text[index + 1 :]
     run.output(effect, text)
 
