@@ -86,7 +86,9 @@ async def test_a_key_may_ask_so_often_a_minute(start: StartApp) -> None:
     assert int(limited.headers["retry-after"]) >= 1
 
 
-async def test_an_upstreams_key_is_stored_encrypted_or_not_at_all(start: StartApp) -> None:
+async def test_an_upstreams_key_is_stored_encrypted_or_not_at_all(
+    start: StartApp, caplog: pytest.LogCaptureFixture
+) -> None:
     secret = "sk-very-secret"
     path, body = "/api/upstreams/scripted/key", {"api_key": secret}
     async with start() as client:
@@ -98,6 +100,11 @@ async def test_an_upstreams_key_is_stored_encrypted_or_not_at_all(start: StartAp
             rows = (await connection.execute(UpstreamSecret.__table__.select())).all()
         assert client.service.secrets.open(rows[0].sealed) == secret
     assert secret not in repr(rows)
+    for changed in ({"secret_key": "another"}, {}):
+        caplog.clear()
+        async with start(**changed) as client:
+            await client.get("/v1/models")
+        assert caplog.text.count("stored key of the upstream 'scripted' is not used") == 1
 
 
 async def test_only_upstreams_have_keys(start: StartApp) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import importlib
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -23,6 +24,8 @@ from tavernkit.server.storage.database import Database, advisory_lock
 from tavernkit.server.storage.tables import UpstreamSecret
 from tavernkit.server.upstreams.upstream import Upstream, make_model
 from tavernkit.vibe_tavern import OpenTelemetryInstrumenter
+
+logger = logging.getLogger("tavernkit.server")
 
 DIALECT_NOT_AVAILABLE = "dialect_not_available"
 
@@ -253,5 +256,9 @@ class UpstreamKeys:
 
     async def _use(self, name: str, sealed: str | None) -> None:
         key = self._secrets.open(sealed) if sealed is not None else None
-        if key is not None or sealed is None:  # keys encrypted with another secret_key are skipped
-            await self._upstreams.replace_key(name, key)
+        if key is None and sealed is not None:
+            logger.warning(
+                "the stored key of the upstream %r is not used: it was encrypted with another secret_key", name
+            )
+            return
+        await self._upstreams.replace_key(name, key)
