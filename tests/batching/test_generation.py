@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import Future
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import pytest
 import tavernkit as tk
 from tavernkit.batching import GenerateOptions
 from tavernkit.batching import _generation as generation
-from tavernkit.batching._generation import Meter
+from tavernkit.batching._executors import Built
+from tavernkit.batching._generation import Meter, _take
+from tavernkit.errors import ConfigError
 from tavernkit.testing import ScriptedModel, answer, failure, serve_in_thread, usage
 from tests.batching.grids import by_key, records, write_grid
 from tests.cli.terminal import Tavernkit
@@ -227,3 +230,15 @@ def test_text_completion_goes_to_text_models(tmp_path: Path) -> None:
         result = tk.batch(grid, tmp_path / "out", generate=asked)
     assert result.made == 3
     assert all(record["prompt"] in [body["prompt"] for body in model.requests] for record in records(tmp_path / "out"))
+
+
+def test_replies_that_arrive_with_an_error_are_returned_first() -> None:
+    replies = [Built(None, None, line) for line in (b"one", b"two")]
+    pending: set[Future[Built]] = {Future() for _ in range(3)}
+    failing, *others = pending
+    failing.set_exception(ConfigError("no"))
+    for future, reply in zip(others, replies, strict=True):
+        future.set_result(reply)
+    assert {built.line for built in _take(pending, wait_for_one=True)} == {b"one", b"two"}
+    with pytest.raises(ConfigError):
+        _take(pending, wait_for_one=True)

@@ -373,8 +373,10 @@ def concurrently(
 
 def _take(pending: set[Future[Built]], *, wait_for_one: bool) -> list[Built]:
     finished, _ = wait(pending, timeout=None if wait_for_one else 0, return_when=FIRST_COMPLETED)
-    pending -= finished
-    return [future.result() for future in finished]
+    # An error ends the run, but replies that have arrived with it are paid for: they are returned first.
+    arrived = {future for future in finished if future.exception() is None} or finished
+    pending -= arrived
+    return [future.result() for future in arrived]
 
 
 class _BackgroundLoop:
