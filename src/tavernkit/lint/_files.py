@@ -14,9 +14,8 @@ from tavernkit._atomic import write_atomically
 from tavernkit._values import is_mapping, is_sequence, thaw_object
 from tavernkit.cards import Bundle, FileKind, kind_of
 from tavernkit.cards._requirements import Severity
-from tavernkit.cards._source import read_file
 from tavernkit.cards._validation import validate
-from tavernkit.errors import TavernKitError, WarningLog
+from tavernkit.errors import FileFormatError, TavernKitError, WarningLog
 from tavernkit.lint import _presets as presets
 from tavernkit.lint._books import DEFAULT_BUDGET, lint_character_book, lint_world_book, repaired_entry
 from tavernkit.lint._finding import Finding, worst_first
@@ -190,7 +189,12 @@ def _decode(data: bytes) -> str:
 
 
 def _bytes(path: Path) -> bytes:
-    return read_file(path, MAX_BYTES, limit="max_bytes")
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise FileFormatError(f"{path}: more than {MAX_BYTES} bytes")
+        return path.read_bytes()
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 FIXABLE = frozenset({"MISSING_FIELD", "BLANKS_AROUND_KEY"})
