@@ -225,6 +225,15 @@ def test_what_a_picture_loses_is_told() -> None:
         convert_picture("png", b"\x89PNG\r\n\x1a\nbroken", told.append)
 
 
+def test_a_photo_is_as_upright_as_before() -> None:
+    image = pytest.importorskip("PIL.Image")
+    photo, on_its_side = io.BytesIO(), image.Exif()
+    on_its_side[0x0112] = 6  # the camera was turned by a quarter
+    image.new("RGB", (3, 2)).save(photo, "JPEG", exif=on_its_side)
+    with image.open(io.BytesIO(convert_picture("png", photo.getvalue(), lambda _: None))) as turned:
+        assert turned.size == (2, 3)
+
+
 def test_a_picture_that_is_too_large_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     image = pytest.importorskip("PIL.Image")
     monkeypatch.setattr(pictures, "MAX_PIXELS", 15)

@@ -281,7 +281,7 @@ class PillowMissingError(ImageError):
 
 
 def convert_picture(ext: str, data: bytes, warn: Warn) -> bytes:
-    """Return a picture in another format, with the same size and colours; for an animation, the first frame.
+    """Return a picture in another format, as it looks; for an animation, the first frame.
 
     Args:
         ext: ``png``, ``jpg`` or ``webp``.
@@ -314,7 +314,8 @@ def convert_picture(ext: str, data: bytes, warn: Warn) -> bytes:
 def _encode(image: Any, picture: Any, ext: str, warn: Warn) -> bytes:
     profile = picture.info.get("icc_profile")
     transparent = picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info
-    picture = picture.convert("RGBA" if transparent else "RGB")
+    # The new picture has no EXIF data, which say how a camera was held.
+    picture = import_module("PIL.ImageOps").exif_transpose(picture).convert("RGBA" if transparent else "RGB")
     if ext == "jpg" and transparent:
         if picture.getchannel("A").getextrema()[0] < 255:
             warn("a JPEG cannot be transparent: the picture was put on white")
