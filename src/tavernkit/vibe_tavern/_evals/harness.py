@@ -211,13 +211,13 @@ async def run_evals(
         raise ConfigError("nothing to evaluate: the filters leave no run", code="EMPTY_EVAL_MATRIX")
     runners = runners_of(cells, model, clock)
     records: list[RunRecord | None] = [None] * len(cells)
-    seats = asyncio.Semaphore(options.jobs)
+    slots = asyncio.Semaphore(options.jobs)
     done = 0
     out_of_budget = False
 
     async def work(position: int, cell: EvalCell) -> None:
         nonlocal done, out_of_budget
-        async with seats:
+        async with slots:
             if out_of_budget:
                 return
             try:

@@ -74,10 +74,10 @@ class ToolExecution:
         """Run the calls of a turn; results are in the order of the calls."""
         if self._config.tool_dispatch == "sequential" or len(calls) == 1:
             return [await self._one(call, turn, emit) for call in calls]
-        seats = asyncio.Semaphore(MAX_PARALLEL_TOOLS)
+        slots = asyncio.Semaphore(MAX_PARALLEL_TOOLS)
 
         async def with_slot(call: JsonObject) -> ToolResult:
-            async with seats:
+            async with slots:
                 return await self._one(call, turn, emit)
 
         try:
