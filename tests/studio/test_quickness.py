@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from typing import Any
 
@@ -62,13 +63,18 @@ async def test_the_newest_build_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     studio = open_studio(Opened())
     built: list[int] = []
     real = studio.prompts.make
+    others_wait = threading.Event()
 
     def look(*arguments: Any, **keywords: Any) -> Any:
         built.append(1)
+        assert others_wait.wait(60)
         return real(*arguments, **keywords)
 
     monkeypatch.setattr(studio.prompts, "make", look)
-    answers = await asyncio.gather(*(studio.prompts.build() for _ in range(5)))
+    builds = [asyncio.create_task(studio.prompts.build()) for _ in range(5)]
+    await asyncio.sleep(0)
+    others_wait.set()
+    answers = await asyncio.gather(*builds)
     # The first is under way when the others come; of these only the last is made.
     assert [each["superseded"] for each in answers] == [False, True, True, True, False]
     assert len(built) == 2
