@@ -116,8 +116,6 @@ class BundledTokenizer:
                 if marker in text:
                     return len(self.encode(text))
             return len(self._flat(text)) // _BYTES_PER_ID
-        except TypeError:
-            raise
         except UnicodeEncodeError:
             return len(self.encode(text))
 
@@ -127,8 +125,6 @@ class BundledTokenizer:
             return encode_in_parts(text, self.encode)
         try:
             return self._ordinary(text)
-        except TypeError:
-            raise
         except UnicodeEncodeError:
             return self._ordinary(without_lone_surrogates(text))
 
@@ -136,8 +132,6 @@ class BundledTokenizer:
         """Return the text; bytes that are not UTF-8 become U+FFFD, an id outside the vocabulary is an error."""
         try:
             return self._core.decode(ids)
-        except TypeError:
-            raise
         except (ValueError, OverflowError):
             return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
@@ -149,8 +143,6 @@ class BundledTokenizer:
         """
         try:
             return self._core.decode_token_bytes(token_id)
-        except TypeError:
-            raise
         except (ValueError, OverflowError) as error:
             raise ConfigError(f"{self.name} has no token {token_id}", code="UNKNOWN_TOKEN") from error
 
