@@ -205,6 +205,9 @@ def test_mistakes_are_explained(tmp_path: Path, platform) -> None:
         ({"members": "aria.json"}, "members must be a list"),
         ({"group": "group.json"}, "members="),
         ({"persona": 5}, "persona must be text"),
+        ({"preset": {}}, "preset must be the file of a preset, or a loaded one"),
+        ({"settings": {}}, "settings must be the file of the settings"),
+        ({"allow_scripts": "yes"}, "allow_scripts must be True or False"),
         ({"greeting": "1"}, "greeting must be a whole number"),
         ({"tools": len}, "a list of functions and toolsets"),
         ({"options": "temperature"}, "options must be a mapping"),
@@ -215,6 +218,16 @@ def test_mistakes_are_explained(tmp_path: Path, platform) -> None:
 def test_arguments_of_the_wrong_kind_say_what_to_pass(platform, given: dict[str, Any], told: str) -> None:
     with pytest.raises(tk.ConfigError, match=told):
         Conversation.open(card=card(), platform=platform, **given)
+
+
+def test_greetings_of_risuai_start_again_beyond_the_last_one() -> None:
+    for greeting, text in ((0, "Hello, Ann."), (1, "You again."), (2, "Hello, Ann.")):
+        chat = Conversation.open(
+            card=card(alternate_greetings=("You again.",)), user="Ann", greeting=greeting, platform="risu_ai"
+        )
+        assert chat.preview("Hi").messages[-2].content == text
+    with pytest.raises(tk.ConfigError, match="greeting=0 or more"):
+        Conversation.open(card=card(), greeting=-1, platform="risu_ai")
 
 
 @BOTH

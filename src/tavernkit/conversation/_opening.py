@@ -85,6 +85,9 @@ class Materials:
         if self.group is not None and not self.members:
             raise ConfigError("a group needs its characters: pass members=[…]", code="INVALID_ARGUMENT")
         require("user", self.user, str | User | None)
+        require("preset", self.preset, PresetInput | None, "the file of a preset, or a loaded one")
+        require("settings", self.settings, SettingsInput | None, "the file of the settings, or loaded ones")
+        require("allow_scripts", self.allow_scripts, bool)
         require("persona", self.persona, str)
         require("greeting", self.greeting, int)
         require("model", self.model, Model | None, "a model such as tk.model('openai:gpt-4o')")
@@ -218,11 +221,15 @@ def risu_ai_chat(store: ConversationStore, name: str, inputs: RisuAIInputs, give
         inputs: Inputs of its builds.
         given: The greeting and the model.
     """
+    if given.greeting < 0:
+        raise ConfigError("RisuAI's chats begin with a greeting: pass greeting=0 or more", code="INVALID_ARGUMENT")
     saved = store.load()
+    fresh = False
     if saved is not None and saved.file:
         inputs = {**inputs, "history": _risu_file(saved, store, given.warn)}
     elif "history" not in inputs:
-        raw: JsonObject = {"message": [], "name": name, "fmIndex": given.greeting - 1, "note": "", "localLore": []}
+        fresh = True
+        raw: JsonObject = {"message": [], "name": name, "fmIndex": -1, "note": "", "localLore": []}
         inputs = {**inputs, "history": RisuChat.from_json(raw)}
     if given.model is not None and given.model.name:
         inputs = {"model_hint": given.model.name, **inputs}
@@ -231,6 +238,8 @@ def risu_ai_chat(store: ConversationStore, name: str, inputs: RisuAIInputs, give
         inputs = {**inputs, "llm_options": {**inputs.get("llm_options", {}), "tools": tools}}
     chat = RisuAIChat(**inputs)
     restore_state(chat, saved)
+    if fresh and given.greeting:
+        chat.choose_greeting(given.greeting)
     _take_up_undo(chat, saved, given)
     return chat
 
