@@ -14,6 +14,7 @@ import pytest
 from tavernkit.cards import Character
 from tavernkit.models import ModelError, ScriptedModel
 from tavernkit.models._scripted import Hang
+from tavernkit.studio._api import _encode_events
 from tavernkit.studio._api_types import EditIn, OpenIn
 from tavernkit.studio._app import Opened, open_workspace
 from tavernkit.studio._build_inputs import Inputs
@@ -238,6 +239,18 @@ async def test_what_is_edited_during_a_reply_is_kept_and_so_is_the_reply() -> No
     assert (other.name, other.data) == ("Other", chat.data)
     card: Any = studio.workspace.document("card-1").data
     assert card["data"]["description"] == "Keeps bees."
+
+
+async def test_of_two_turns_at_once_the_second_is_refused_in_its_stream() -> None:
+    """Both were asked for before either had begun."""
+    hanging = ModelChoice(id="slow", label="Slow", make=lambda: ScriptedModel(Hang(after=("Well", " then"))))
+    studio = Studio(open_workspace(Opened()), models=[hanging])
+    first, second = (_encode_events(studio.talk.turn("send", text)) for text in ("One", "Two"))
+    assert (await anext(first)).startswith(b"event: piece")
+    (refused,) = [event async for event in second]
+    name, data = refused.decode().strip().split("\n")
+    assert (name, json.loads(data.removeprefix("data: "))["error"]["code"]) == ("event: error", "busy")
+    await first.aclose()
 
 
 async def test_nothing_else_is_opened_when_a_reply_begins_meanwhile() -> None:

@@ -332,9 +332,16 @@ async def choose_model(studio: TheStudio, body: ModelIn) -> Response:
 
 async def _encode_events(events: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:
     async with aclosing(events) as open_events:
-        async for name, data in open_events:
-            # ASCII, so that lone surrogates cannot break the stream.
-            yield f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
+        try:
+            async for name, data in open_events:
+                yield _encode_event(name, data)
+        except StudioError as error:  # another turn has begun since the answer has
+            yield _encode_event("error", {"error": {"message": str(error), "code": error.code}})
+
+
+def _encode_event(name: str, data: JsonObject) -> bytes:
+    # ASCII, so that lone surrogates cannot break the stream.
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
 
 
 @page_router.get("/")
