@@ -148,6 +148,11 @@ def test_a_message_that_is_not_stored_yet_cannot_be_injected_into() -> None:
     assert "no message 1" in log.messages[0]
 
 
+@pytest.mark.parametrize(("text", "result"), [("aaab", "aab\n(a)"), ("aab", "aab\n(a)"), ("ab", "b"), ("ba", "ba")])
+def test_a_sticky_move_goes_on_where_the_test_before_it_ended(text: str, result: str) -> None:
+    assert run(RegexScript("a", "@@move_bottom ($&)", flag="y", able_flag=True), text) == result
+
+
 @pytest.mark.parametrize(
     ("text", "flag", "result"),
     [("abab", "gg", "bb\n(a)"), ("\U0001f600", "gg", "\n(\ude00)"), ("ab", "", "b\n(a)")],

@@ -319,13 +319,17 @@ class _Call:
         self.emotion_changed = True
 
     def _move(self, compiled: CompiledScript, regex: JSRegex, text: str, out: str, first: JSMatch) -> str:
-        matches = [first]
+        matches, start = [first], 0
         if regex.global_:
             # The test before has used up the first match, unless it was an empty one, which is found again.
             matches = regex.find_all(text, warn=self.give_up)[1 if first.text else 0 :]
+        elif regex.sticky:
+            # Each use goes on where the last one ended: what is moved comes after the test, what is removed after that.
+            following = regex.search(text, first.end, warn=self.give_up)
+            matches, start = ([], 0) if following is None else ([following], following.end)
         top = compiled.has("move_top")
         template = out.replace("@@move_top ", "", 1).replace("@@move_bottom ", "", 1)
-        pieces = [self._replaced(regex, text, "", 0)]
+        pieces = [self._replaced(regex, text, "", start)]
         size = 0
         for found in matches:
             pieces.append(_moved(template, found))
