@@ -221,14 +221,14 @@ def risu_ai_chat(store: ConversationStore, name: str, inputs: RisuAIInputs, give
         inputs: Inputs of its builds.
         given: The greeting and the model.
     """
-    if given.greeting < 0:
-        raise ConfigError("RisuAI's chats begin with a greeting: pass greeting=0 or more", code="INVALID_ARGUMENT")
     saved = store.load()
     fresh = False
     if saved is not None and saved.file:
         inputs = {**inputs, "history": _risu_file(saved, store, given.warn)}
     elif "history" not in inputs:
         fresh = True
+        if given.greeting < 0:
+            raise ConfigError("RisuAI's chats begin with a greeting: pass greeting=0 or more", code="INVALID_ARGUMENT")
         raw: JsonObject = {"message": [], "name": name, "fmIndex": -1, "note": "", "localLore": []}
         inputs = {**inputs, "history": RisuChat.from_json(raw)}
     if given.model is not None and given.model.name:
