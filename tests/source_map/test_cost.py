@@ -29,9 +29,9 @@ MOST = {
         KNOWN,
     ),
     **dict.fromkeys(("risu new message", "risu note", "risu group"), KNOWN),
-    **dict.fromkeys(
-        [f"{kind} {what}" for kind in ("chat", "text") for what in ("other lore", "variables", "hooks")], 0.9
-    ),
+    **dict.fromkeys(("chat other lore", "chat variables"), 0.65),
+    "chat hooks": 0.38,
+    **dict.fromkeys([f"text {what}" for what in ("other lore", "variables", "hooks")], 0.8),
     **dict.fromkeys([f"risu {what}" for what in ("other lore", "variables", "hooks")], 0.8),
     "chat scripts": 0.25,
     "text scripts": 0.5,
@@ -39,10 +39,10 @@ MOST = {
 """What is less than the build of a turn."""
 
 MADE_ANEW = [
-    *(("chat new message", 0, 0.65), ("chat new message", 5, 2.5)),
-    *(("chat scripts", 0, 0.25), ("chat scripts", 5, 4.8)),
-    *(("text group", 0, 0.8), ("text group", 5, 2.4)),
-    *(("text scripts", 0, 0.25), ("text scripts", 5, 4.4)),
+    *(("chat new message", 0, 0.55), ("chat new message", 5, 2.0)),
+    *(("chat scripts", 0, 0.2), ("chat scripts", 5, 4.3)),
+    *(("text group", 0, 0.72), ("text group", 5, 2.2)),
+    *(("text scripts", 0, 0.2), ("text scripts", 5, 4.2)),
     *(("risu group", 0, 0.7), ("risu group", 5, 1.2)),
 ]
 """The same for maps of new builders, and for the first one after five turns without."""
