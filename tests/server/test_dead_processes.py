@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from tavernkit.models import ReplyPiece
 from tavernkit.models._scripted import Hang
+from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.retention import DAY
 from tavernkit.server.storage.tables import Chat, Turn
 from tavernkit.server.upstreams import listeners
@@ -180,3 +182,23 @@ async def test_what_the_user_began_is_recovered_with_what_was_said(start: StartA
         last = (await client.get(f"{path}/messages")).json()["data"][-2:]
         assert [each["content"] for each in last] == ["First.", "Well, Once upon"]
         await ended(stream)
+
+
+async def test_a_long_reply_is_stored_in_larger_and_larger_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listeners, "KEPT_SECONDS", 60)
+    stored: list[int] = []
+
+    async def store(said: Any) -> None:
+        stored.append(len(said[0]["text"]))
+
+    client = ReplyListener(streaming=True)
+    client.gone.set()  # it takes no pieces
+    keeping = listeners.KeepingListener(client, store)
+    for _ in range(400):
+        await keeping.piece(ReplyPiece(text="x" * 2048))
+        for _ in range(5):  # it stores in a task
+            await asyncio.sleep(0)
+    await keeping.close()
+    assert stored[:2] == [2048, 4096]
+    assert sum(stored) < 12 * 400 * 2048
+    assert stored[-1] > 0.85 * 400 * 2048

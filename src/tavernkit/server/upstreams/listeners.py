@@ -131,7 +131,7 @@ class KeepingListener(_Around):
         super().__init__(inner)
         self._store = store
         self._said: list[tuple[str | None, list[str]]] = []
-        self._unstored = 0
+        self._stored = self._unstored = 0
         self._much = asyncio.Event()
         self._storing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -145,7 +145,8 @@ class KeepingListener(_Around):
                 self._said.append((None, []))
             self._said[-1][1].append(piece.text)
             self._unstored += len(piece.text)
-            if self._unstored >= KEPT_CHARACTERS:
+            # All of a text is stored each time: in equal steps, what is written would grow with its square.
+            if self._unstored >= max(KEPT_CHARACTERS, self._stored // 8):
                 self._much.set()
             if self._task is None:
                 self._task = asyncio.create_task(self._keep())
@@ -165,5 +166,5 @@ class KeepingListener(_Around):
                 continue
             async with self._storing:
                 self._much.clear()
-                self._unstored = 0
+                self._stored, self._unstored = self._stored + self._unstored, 0
                 await self._store([{"speaker": name, "text": "".join(texts)} for name, texts in self._said])
