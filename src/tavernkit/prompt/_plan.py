@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, overload
 
+from tavernkit._atomic import write_atomically
 from tavernkit._dataclass import dataclass, replaced
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, thaw
 from tavernkit.budget._report import TrimReport
@@ -382,7 +383,8 @@ class Plan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``to_dict()`` to a file; ``load()`` reads it."""
-        Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n"
+        write_atomically(Path(path), text.encode("utf-8"))
 
     @classmethod
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Plan:

@@ -97,6 +97,15 @@ def test_assets_are_read_when_they_are_asked_for() -> None:
     assert list(save.used_assets) == ["mira.png"]
 
 
+def test_a_backup_can_be_saved_over_itself_though_its_assets_are_read_from_it(tmp_path: Path) -> None:
+    path = tmp_path / "backup.bin"
+    path.write_bytes(backup(mira=b"M", other=b"OO"))
+    load(path).save(path)
+    saved = load(path)
+    assert {name: asset.read() for name, asset in saved.assets.items()} == {"mira.png": b"M", "other.png": b"OO"}
+    assert [each.name for each in saved.characters] == [each.name for each in load(backup()).characters]
+
+
 def test_a_backup_of_four_gigabytes_is_read_without_loading_it(tmp_path: Path) -> None:
     path = tmp_path / "backup.bin"
     name, size = b"huge.png", 2**32 - 1

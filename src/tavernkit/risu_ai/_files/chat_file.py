@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
+from tavernkit._atomic import write_atomically
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import json_stringify, own_keys, quote_json
 from tavernkit._values import (
@@ -72,7 +73,7 @@ class ChatFile:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the chats: one as a chat, several as all chats."""
-        Path(path).write_bytes(write_chats(self))
+        write_atomically(Path(path), write_chats(self))
 
 
 def _read_page(data: bytes, warn: Warn) -> RisuChat:

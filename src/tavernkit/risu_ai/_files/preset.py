@@ -8,6 +8,7 @@ from dataclasses import field
 from os import PathLike
 from pathlib import Path
 
+from tavernkit._atomic import write_atomically
 from tavernkit._dataclass import dataclass
 from tavernkit._values import (
     EMPTY_OBJECT,
@@ -214,7 +215,7 @@ class Preset:
         from tavernkit.risu_ai._files.preset_file import write_preset
 
         target = Path(path)
-        target.write_bytes(write_preset(self, target.suffix.lower()))
+        write_atomically(target, write_preset(self, target.suffix.lower()))
 
     def replace(self, **changes: object) -> Preset:
         """Return a changed copy."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tavernkit._atomic import replace_atomically, write_atomically
 from tavernkit._text.json_reader import json_object
 from tavernkit._values import Json, JsonObject, LazySequence, is_mapping, thaw_object
 from tavernkit.cards._json_text import dump_json
@@ -332,13 +333,16 @@ class Save:
         """
         target = Path(path)
         if target.suffix.lower() == ".json":
-            target.write_text(dump_json(_plain(self.database)), encoding="utf-8")
+            write_atomically(target, dump_json(_plain(self.database)).encode())
         elif target.name.startswith("database"):
-            target.write_bytes(encode_database(_plain(self.database), blocks=True))
+            write_atomically(target, encode_database(_plain(self.database), blocks=True))
         else:
-            with target.open("wb") as out:
-                assets = ((name, asset.read()) for name, asset in self.assets.items())
-                write_backup(out, assets, encode_database(self.database))
+            replace_atomically(target, self._write_backup)
+
+    def _write_backup(self, path: Path) -> None:
+        with path.open("wb") as out:
+            assets = ((name, asset.read()) for name, asset in self.assets.items())
+            write_backup(out, assets, encode_database(self.database))
 
     @property
     def used_assets(self) -> Mapping[str, SaveAsset]:

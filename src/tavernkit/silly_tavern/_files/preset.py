@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar, cast
 
+from tavernkit._atomic import write_atomically
 from tavernkit._dataclass import dataclass
 from tavernkit._lazy import read_data
 from tavernkit._text.json_reader import JsonReader
@@ -282,7 +283,7 @@ class Preset:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the preset to a file."""
-        Path(path).write_text(self.dumps(), encoding="utf-8")
+        write_atomically(Path(path), self.dumps().encode())
 
     def replace(self, **changes: object) -> Preset:
         """Return a changed copy."""

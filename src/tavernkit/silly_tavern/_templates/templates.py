@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
+from tavernkit._atomic import write_atomically
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSRegex
 from tavernkit._text.js_values import truthy
@@ -109,7 +110,7 @@ class TemplateFile:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the template to a file."""
-        Path(path).write_text(self.dumps(), encoding="utf-8")
+        write_atomically(Path(path), self.dumps().encode())
 
     def replace(self, **changes: object) -> Self:
         """Return a changed copy."""
