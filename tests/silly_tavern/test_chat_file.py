@@ -66,6 +66,13 @@ def test_files_are_loaded_and_saved(tmp_path: Path):
     assert [message.mes for message in ChatFile.load(path).messages][-1] == "Bye"
 
 
+def test_another_kind_of_file_gives_few_warnings():
+    said: list[str] = []
+    assert not ChatFile.loads("{\n" * 300, warn=said.append).messages
+    assert len(said) == 11
+    assert said[-1] == "chat: 290 more lines are skipped: is it a chat file?"
+
+
 def test_strict_loading_refuses_broken_lines(tmp_path: Path):
     path = tmp_path / "chat.jsonl"
     path.write_text("{oops", encoding="utf-8")

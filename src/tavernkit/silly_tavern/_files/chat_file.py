@@ -14,6 +14,7 @@ from pathlib import Path
 from sys import intern
 from typing import BinaryIO
 
+from tavernkit._atomic import write_atomically
 from tavernkit._dataclass import dataclass
 from tavernkit._text.json_reader import as_number
 from tavernkit._values import (
@@ -44,6 +45,8 @@ _SAYS = frozenset(
 
 BLOCK = 1 << 20
 """How much of a file is read at once when its lines are counted."""
+MAX_WARNINGS = 10
+"""How many skipped lines are named; of another kind of file, every line would be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +201,9 @@ class ChatFile:
         if skipped:
             warn(f"{where} is very long: only its last {MAX_CHAT_LINES:,} lines are read, {skipped:,} are not")
         stream.seek(end)
-        texts = _Texts()
-        objects = [
-            *_objects(texts.of(head), where, warn),
-            *_objects(texts.of(stream, len(head) + skipped), where, warn),
-        ]
+        texts, parsed = _Texts(), _Objects(where, warn)
+        objects = [*parsed.of(texts.of(head)), *parsed.of(texts.of(stream, len(head) + skipped))]
+        parsed.report()
         if texts.damaged:
             count, first = len(texts.damaged), texts.damaged[0]
             warn(f"{file}: bytes that are not UTF-8 were replaced by U+FFFD in {count:,} lines, the first is {first}")
@@ -229,7 +230,7 @@ class ChatFile:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the chat to a file."""
-        Path(path).write_bytes(self._content())
+        write_atomically(Path(path), self._content())
 
     def _content(self) -> bytes:
         earlier = [self.earlier] if self.earlier else []
@@ -325,19 +326,39 @@ def _lines(text: bytes) -> int:
     return text.count(b"\n") + 1 if text else 0
 
 
-def _objects(lines: Iterable[tuple[int, str]], where: str, warn: Warn) -> Iterator[Mapping[str, object]]:
-    for number, line in lines:
-        if not line.strip():
-            continue
-        try:
-            value = parse_line(line, f"{where}, line {number}", warn)
-        except FileFormatError as error:
-            warn(f"{error}; the line is skipped")
-            continue
-        if is_mapping(value):
-            yield value
-        else:
-            warn(f"{where}, line {number} is skipped: a message is a JSON object, not {type(value).__name__}")
+class _Objects:
+    """Parses lines. The first that are no messages are named in warnings of their own, the others are counted."""
+
+    def __init__(self, where: str, warn: Warn) -> None:
+        self._where = where
+        self._warn = warn
+        self._skipped = 0
+
+    def of(self, lines: Iterable[tuple[int, str]]) -> Iterator[Mapping[str, object]]:
+        """Yield the objects of lines."""
+        for number, line in lines:
+            if not line.strip():
+                continue
+            try:
+                value = parse_line(line, f"{self._where}, line {number}", self._warn)
+            except FileFormatError as error:
+                self._skip(f"{error}; the line is skipped")
+                continue
+            if is_mapping(value):
+                yield value
+            else:
+                kind = type(value).__name__
+                self._skip(f"{self._where}, line {number} is skipped: a message is a JSON object, not {kind}")
+
+    def report(self) -> None:
+        """Say how many more lines were skipped."""
+        if self._skipped > MAX_WARNINGS:
+            self._warn(f"{self._where}: {self._skipped - MAX_WARNINGS:,} more lines are skipped: is it a chat file?")
+
+    def _skip(self, reason: str) -> None:
+        self._skipped += 1
+        if self._skipped <= MAX_WARNINGS:
+            self._warn(reason)
 
 
 def parse_line(line: str, what: str, warn: Warn) -> object:
