@@ -75,6 +75,15 @@ def test_lists_and_texts_in_odd_shapes(effect: dict[str, Any], given: str, found
     assert run(trigger(effect), variables={"g": given})["o"] == found
 
 
+@pytest.mark.parametrize(
+    ("source", "pattern", "found"),
+    [("abc", "(?<n>a)b", "0c"), ("1a1b", "(?<n>a1)b", "1aRb"), ("xab", "(a)b", "x")],
+)
+def test_after_named_groups_the_offset_of_the_match_is_another_group(source: str, pattern: str, found: str) -> None:
+    effect = v2("ReplaceString", "o", source=source, regex=pattern, result="$2", replacement="R", flags="")
+    assert run(trigger(effect))["o"] == found
+
+
 def test_a_number_that_is_no_index_changes_no_list() -> None:
     outcome = run(trigger(v2("SetArrayVar", var="g", index="1e21", value="c")), variables={"g": "[1]"})
     assert (outcome.result.outcome, outcome["g"]) == ("ok", "[1]")

@@ -173,7 +173,10 @@ def _replaced(run: Run, match: JSMatch, template: str, replacement: str) -> str:
         if number == 0:
             return replacement
         wanted = groups[number] if number < len(groups) else None
-        if wanted:
+        is_zero = (
+            match.named and number == len(groups) - 1 and match.utf16_start == 0
+        )  # a number, which counts as empty
+        if wanted and not is_zero:
             return replace_first(match.text, wanted, replacement, warn=run.world.warn)
     return _format(run, template, groups, "")
 
