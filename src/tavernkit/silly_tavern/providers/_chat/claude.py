@@ -40,7 +40,7 @@ SAMPLERS = ("temperature", "top_p", "top_k")
 
 
 def claude_request(given: PageBody) -> Made:
-    """Make a request to the messages endpoint (provider_requests §4.1, in its order)."""
+    """Make a request to the messages endpoint."""
     traits = claude_traits(given.model)
     with_system_prompt = given.is_set("use_sysprompt")
     tools = _tools(given)

@@ -51,7 +51,7 @@ FIELDS: Mapping[str, str] = {
 
 
 def google_request(given: PageBody) -> Made:
-    """Make a request to the content generation endpoint (provider_requests §4.2)."""
+    """Make a request to the content generation endpoint."""
     traits = google_traits(given.model)
     draws = Google.DRAWS in traits and given.is_set("request_images")
     limited = draws or Google.GEMMA in traits

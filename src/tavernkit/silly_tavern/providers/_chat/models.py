@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 
-# Old completion models, which get a text instead of messages (provider_requests §3, TEXT).
+# Old completion models, which get a text instead of messages.
 TEXT_MODELS = frozenset({
     "gpt-3.5-turbo-instruct",
     "gpt-3.5-turbo-instruct-0914",
@@ -35,7 +35,7 @@ TEXT_MODELS = frozenset({
     "code-search-ada-code-001",
 })  # fmt: skip
 
-# OpenAI's models that take `reasoning_effort`, and the only value of those that have one (§3, EFFORT_MODELS).
+# OpenAI's models that take `reasoning_effort`, and the only value of those that have one.
 EFFORT_MODELS: Mapping[str, str | None] = {
     "o1": None,
     "o3-mini": None,
@@ -72,11 +72,11 @@ EFFORT_MODELS: Mapping[str, str | None] = {
     "gpt-6-astra": None,
 }
 VERBOSITY_MODELS = ("gpt-5", "gpt-6-astra")
-"""Prefixes of OpenAI's models that accept ``verbosity`` (§3, step 3)."""
+"""Prefixes of OpenAI's models that accept ``verbosity``."""
 
 
 class Claude(Enum):
-    """Special properties of a Claude model (§4.1)."""
+    """Special properties of a Claude model."""
 
     THINKS = auto()
     SEARCHES = auto()
@@ -104,7 +104,7 @@ _FIVE = (
     Claude.NO_PREFILL,
     Claude.SUMMARIZES,
 )
-# Patterns are searched in the name; all matching lines apply (§4.1, model gates).
+# Patterns are searched in the name; all matching lines apply.
 CLAUDE_MODELS: tuple[tuple[str, Iterable[Claude]], ...] = (
     (r"^claude-3-5", (Claude.SEARCHES,)),
     (r"^claude-3-7", (Claude.THINKS, Claude.SEARCHES)),
@@ -126,7 +126,7 @@ CLAUDE_MODELS: tuple[tuple[str, Iterable[Claude]], ...] = (
 
 
 class Google(Enum):
-    """Special properties of a Google model (§4.2)."""
+    """Special properties of a Google model."""
 
     GEMMA = auto()
     """Accepts neither a system prompt nor tools."""
@@ -162,9 +162,9 @@ GOOGLE_MODELS: tuple[tuple[str, Iterable[Google]], ...] = (
 )
 
 COHERE_WITHOUT_SAFETY = "08-2024"
-"""Cohere's models whose names end like this get their safety mode switched off (§4.10)."""
+"""Cohere's models whose names end like this get their safety mode switched off."""
 MINIMAX_MAX_TOKENS: Mapping[str, int] = {"M2-her": 2048}
-"""MiniMax's models that allow no more tokens (§4.9)."""
+"""MiniMax's models that allow no more tokens."""
 
 
 def claude_traits(model: str) -> frozenset[Claude]:

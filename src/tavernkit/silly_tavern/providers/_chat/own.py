@@ -241,7 +241,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
         "stream", "logit_bias", "stop", "n", "logprobs", "seed", "tools", "tool_choice",
     ),
 }  # fmt: skip
-"""Fields that are copied from the page's body (provider_requests §4)."""
+"""Fields that are copied from the page's body."""
 
 COHERE_FIELDS: Mapping[str, str] = {
     "model": "model",
@@ -254,11 +254,11 @@ COHERE_FIELDS: Mapping[str, str] = {
     "frequency_penalty": "frequency_penalty",
     "presence_penalty": "presence_penalty",
 }
-"""Cohere's names, and those of the page's body (§4.10)."""
+"""Cohere's names, and those of the page's body."""
 
 
 def mistral_request(given: PageBody) -> Made:
-    """Make a request to Mistral (§4.3)."""
+    """Make a request to Mistral."""
     body = _body(given, convert_mistral(given.messages, names=given.names, config=given.config))
     body |= _stop(given) | given.offered_tools() | _format(given, described=True)
     if given.body.get("seed", -1) != -1:
@@ -267,7 +267,7 @@ def mistral_request(given: PageBody) -> Made:
 
 
 def deepseek_request(given: PageBody) -> Made:
-    """Make a request to DeepSeek (§4.4)."""
+    """Make a request to DeepSeek."""
     messages = given.messages
     if given.json_schema is not None:
         messages = ask_for_schema(messages, given.json_schema)
@@ -285,7 +285,7 @@ def deepseek_request(given: PageBody) -> Made:
 
 
 def xai_request(given: PageBody) -> Made:
-    """Make a request to xAI (§4.5)."""
+    """Make a request to xAI."""
     body = _body(given, convert_xai(given.messages, names=given.names))
     body |= given.token_probabilities() | given.offered_tools() | _stop(given) | _format(given)
     if given.is_set("reasoning_effort"):
@@ -294,13 +294,13 @@ def xai_request(given: PageBody) -> Made:
 
 
 def aimlapi_request(given: PageBody) -> Made:
-    """Make a request to AI/ML API (§4.6)."""
+    """Make a request to AI/ML API."""
     body = _unconverted(given, given.messages) | given.token_probabilities() | given.offered_tools() | _stop(given)
     return Made(body | _effort(given) | _format(given, described=True))
 
 
 def electronhub_request(given: PageBody) -> Made:
-    """Make a request to Electron Hub (§4.7)."""
+    """Make a request to Electron Hub."""
     messages = given.messages
     if given.model.startswith("claude-"):
         messages = cache_claude(given, messages)
@@ -311,13 +311,13 @@ def electronhub_request(given: PageBody) -> Made:
 
 
 def chutes_request(given: PageBody) -> Made:
-    """Make a request to Chutes (§4.8)."""
+    """Make a request to Chutes."""
     body = _unconverted(given, given.messages) | given.offered_tools() | given.token_probabilities()
     return Made(body | _format(given, described=True))
 
 
 def minimax_request(given: PageBody) -> Made:
-    """Make a request to MiniMax, which gets no schema at all (§4.9)."""
+    """Make a request to MiniMax, which gets no schema at all."""
     body = _body(given, post_process(given.messages, "merge_tools", given.names, given.config))
     most = MINIMAX_MAX_TOKENS.get(given.model)
     if most is not None and given.number("max_tokens") > most:
@@ -326,7 +326,7 @@ def minimax_request(given: PageBody) -> Made:
 
 
 def cohere_request(given: PageBody) -> Made:
-    """Make a request to Cohere (§4.10)."""
+    """Make a request to Cohere."""
     messages: list[Json] = [*convert_cohere(given.messages, names=given.names, config=given.config)]
     body: JsonObject = {
         **{name: given.body[key] for name, key in COHERE_FIELDS.items() if key in given.body},
@@ -346,7 +346,7 @@ def cohere_request(given: PageBody) -> Made:
 
 
 def ai21_request(given: PageBody) -> Made:
-    """Make a request to AI21 (§4.11)."""
+    """Make a request to AI21."""
     messages = given.messages
     extra: JsonObject = {}
     if given.json_schema is not None:
@@ -357,7 +357,7 @@ def ai21_request(given: PageBody) -> Made:
 
 
 def azure_request(given: PageBody) -> Made:
-    """Make a request to Azure's OpenAI service: the deployment replaces the model (§4.12)."""
+    """Make a request to Azure's OpenAI service: the deployment replaces the model."""
     body = _unconverted(given, given.messages) | given.token_probabilities() | _format(given)
     effort = openai_effort(given.model, given.effort)
     if effort is not None:

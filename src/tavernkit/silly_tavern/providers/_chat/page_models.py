@@ -13,7 +13,6 @@ OPENAI = ("openai", "azure_openai")
 OPENAI_LIKE = (*OPENAI, "openrouter")
 GOOGLE = ("makersuite", "vertexai")
 
-# provider_requests §6, lines under the table.
 SEED_SOURCES = frozenset({
     *OPENAI_LIKE, *GOOGLE, "mistralai", "custom", "cohere", "groq", "electronhub", "nanogpt", "xai", "pollinations",
     "aimlapi", "chutes",
@@ -85,7 +84,7 @@ SOURCE_FIELDS: Mapping[str, Mapping[str, str]] = {
         "azure_api_version": "azure_api_version",
     },
 }
-"""Fields that a source gets besides the common ones, and their keys in a preset (§6, the table)."""
+"""Fields that a source gets besides the common ones, and their keys in a preset."""
 
 EXPANDED_FIELDS: Mapping[str, tuple[str, ...]] = {
     "custom": ("custom_include_body", "custom_exclude_body", "custom_include_headers"),
@@ -126,7 +125,7 @@ class Refusal:
     counts_thoughts: bool = False
 
 
-# chat_completion §17 and provider_requests §6; every matching line is applied.
+# Every matching line is applied.
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(sources=OPENAI, model=r"^o[134]", fields=(*SAMPLERS, *STOPS_AND_BIAS, "logprobs"), counts_thoughts=True),
     Refusal(

@@ -37,7 +37,7 @@ AFFINITY_LENGTH = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One source (provider_requests §2).
+    """One source.
 
     ``root`` is its address, or makes it from the body; ``address`` makes the whole address and replaces both. ``proxy``
     is True if a reverse proxy is supported, ``open_proxy`` if that needs no password.

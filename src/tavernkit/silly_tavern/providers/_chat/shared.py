@@ -249,7 +249,7 @@ ADDITIONS: Mapping[str, Callable[[PageBody, Draft], None]] = {
     "siliconflow": _ask,
     "workers_ai": _workers_ai,
 }
-"""What each source adds (provider_requests §3, the table)."""
+"""What each source adds."""
 
 
 _SIGNATURE_FORMATS = (
