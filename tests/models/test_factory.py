@@ -147,3 +147,14 @@ def test_a_model_can_be_used_in_one_event_loop_after_another() -> None:
     with serve_in_thread(ScriptedModel("one", "two")) as url:
         model = tk.model("openai:m", base_url=url)
         assert [asyncio.run(said(model)) for _ in range(2)] == ["one", "two"]
+
+
+@pytest.mark.parametrize("model", [tk.model("scripted", replies=["Hi"]), tk.model("openai:m", api_key="k")])
+@pytest.mark.parametrize("value", ["Hi", [{"role": "user", "content": "Hi"}], object()])
+async def test_what_is_sent_is_a_request(model: tk.Model, value: Any) -> None:
+    wanted = r"request must be a Request \(plan.request\(\) makes one\), not "
+    with pytest.raises(tk.ConfigError, match=wanted):
+        await model.send(value)
+    with pytest.raises(tk.ConfigError, match=wanted):
+        async for _ in model.stream(value):
+            pass

@@ -9,6 +9,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import urlsplit
 
+from tavernkit._arguments import require
 from tavernkit._text import strict_json
 from tavernkit._values import Json, JsonObject, is_object, thaw
 from tavernkit.errors import ConfigError, Warn, log_warning
@@ -19,7 +20,7 @@ from tavernkit.models._parameters import ServerFields
 from tavernkit.models._protocol import AsyncContext
 from tavernkit.models._readers import Reader
 from tavernkit.models._reply import Reply, ReplyPiece
-from tavernkit.models._request import Request, WireRequest
+from tavernkit.models._request import REQUEST, Request, WireRequest
 from tavernkit.models._streams import DONE, SSEParser, collect, keep_partial
 from tavernkit.models.errors import (
     ConnectionFailedError,
@@ -164,6 +165,7 @@ class HttpModel(AsyncContext):
 
     def _address(self, request: Request) -> Request:
         """Set the model and the protocol of a request."""
+        require("request", request, Request, REQUEST)
         if self._key_variable and self.endpoint.api_key is None:
             raise ConfigError(
                 f"there is no API key: set {self._key_variable}, or pass api_key=…", code="API_KEY_REQUIRED"

@@ -23,6 +23,8 @@ from tavernkit.dialects._messages import MessageLike
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.prompt._block import Message
 
+REQUEST: Final = "a Request (plan.request() makes one)"
+"""What to send instead of a plan, messages or text."""
 _OWN_FIELDS: Final = ("model", "stop", "tools", "tool_choice", "response_format")
 """Options that have their own field here."""
 _SET_ON_SENDING: Final = ("messages", "prompt", "stream")

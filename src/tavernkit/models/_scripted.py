@@ -21,7 +21,7 @@ from tavernkit.models._bodies import request_body
 from tavernkit.models._protocol import AsyncContext
 from tavernkit.models._readers import OpenAIReader
 from tavernkit.models._reply import Reply, ReplyPiece
-from tavernkit.models._request import Request
+from tavernkit.models._request import REQUEST, Request
 from tavernkit.models._streams import collect, keep_partial
 from tavernkit.models.errors import ConnectionFailedError, DecodeError, HTTPError
 
@@ -312,6 +312,7 @@ class ScriptedModel(AsyncContext):
         return keep_partial(self._pieces(request, stream=True))
 
     async def _pieces(self, request: Request, *, stream: bool) -> AsyncGenerator[ReplyPiece]:
+        require("request", request, Request, REQUEST)
         dialect = "openai" if request.prompt is None else "text"
         asked = request.replace(model=request.model or self.name, dialect=dialect)
         body = request_body(asked, stream=stream)
