@@ -245,7 +245,7 @@ MAX_READ_BYTES = 1 << 30
 """Chats beyond this many bytes in all are not read."""
 MAX_LINES = 100
 """How many findings of each kind are listed."""
-MAX_PROBLEMS = 5
+MAX_PROBLEMS = 12
 """How many problems of a chat are listed."""
 MAX_NAMED = 3
 """How many chats a finding names."""
