@@ -114,3 +114,11 @@ def test_keys_of_v1_that_mean_something_in_v2_are_not_mixed_up() -> None:
 def test_a_version_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ConfigError, match="one of v1, v2, v3, not 'v4'"):
         convert(Character(name="Ida"), "v4")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_path_is_not_a_character() -> None:
+    path: Any = "aria.png"
+    with pytest.raises(
+        ConfigError, match=r"character must be a Character \(tk.load\(…\).character\), not str 'aria.png'"
+    ):
+        convert(path, "v2")

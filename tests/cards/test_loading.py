@@ -315,3 +315,8 @@ def test_a_lore_book_with_a_name_is_no_card(entries: object) -> None:
         load(book)
     card = json.dumps({"name": "Aria", "first_mes": "Come in.", "entries": entries}).encode()
     assert load(card).character.name == "Aria"
+
+
+def test_a_text_that_is_not_a_card_gets_the_list_of_formats() -> None:
+    with pytest.raises(UnknownFormatError, match=r"not a card in a known format \(JSON, YAML, PNG, "):
+        load(b"Once upon a time")

@@ -73,6 +73,7 @@ def convert(character: Character, version: CardVersion, *, preserve: bool = True
         version: ``v1``, ``v2`` or ``v3``.
         preserve: Keep newer fields in ``extensions``.
     """
+    require("character", character, Character, "a Character (tk.load(…).character)")
     require("version", version, CardVersion)
     if version == character.version:
         return character, ConversionReport(version, version)

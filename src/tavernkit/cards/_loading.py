@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from tavernkit._arguments import require
 from tavernkit._values import Json, is_mapping, is_object
@@ -187,7 +187,7 @@ def _load_text(source: Source, format_: Format, limits: Limits, warn: Warn) -> B
         data = read_all(source, limits.max_yaml_bytes, limit="max_yaml_bytes", what="the YAML file")
         value = parse_yaml(data, limits, warn)
         if not is_object(value):
-            raise UnknownFormatError("the file has an unknown format")
+            raise UnknownFormatError(_UNKNOWN)
         value = without_short_form(value)
     return _from_json(value, format_, limits, warn)
 
@@ -212,6 +212,7 @@ def _nothing(path: str) -> Blob | None:
 
 _JSON_STARTS = (b"{", b"[", b'"')
 _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
+_UNKNOWN: Final = "the file is not a card in a known format (JSON, YAML, PNG, JPEG, WEBP, CHARX, BYAF, RISUM)"
 
 
 def has_archive(source: Source) -> bool:
@@ -261,5 +262,5 @@ def text_format(head: bytes) -> Format:
     if text.startswith(_JSON_STARTS):
         return Format.JSON
     if b"\0" in text and not head.startswith(_BOMS):
-        raise UnknownFormatError("the file has an unknown format")
+        raise UnknownFormatError(_UNKNOWN)
     return Format.YAML
