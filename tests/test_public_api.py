@@ -135,6 +135,7 @@ INNER = {
     "tavernkit.silly_tavern._files.data_folder.tags_of",
     "tavernkit.silly_tavern._files.folder_files.CHATS",
     "tavernkit.silly_tavern._files.folder_files.GROUP_CHATS",
+    "tavernkit.silly_tavern._files.folder_files.folded",
     "tavernkit.silly_tavern._files.personas.choose_persona",
     "tavernkit.silly_tavern._files.personas.read_description",
     "tavernkit.silly_tavern._files.preset.SENSITIVE_KEYS",
@@ -146,6 +147,8 @@ INNER = {
     "tavernkit.silly_tavern._world_info.entry.problem_with",
     "tavernkit.silly_tavern._world_info.entry.parse_regex_key",
     "tavernkit.silly_tavern._world_info.selection.character_book_names",
+    "tavernkit.silly_tavern.providers.CHAT_SOURCES",
+    "tavernkit.silly_tavern.providers.TEXT_BACKENDS",
     "tavernkit.vibe_tavern._evals.harness.matrix",
 }
 """What our own applications take from inside a package, and nobody else needs."""
