@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from tavernkit.models._scripted import Disconnect
 from tavernkit.server.config import STUDIO_FOLDER
 from tavernkit.server.keys import Allowance, Scope
+from tavernkit.server.limits import MAX_PAGE
+from tavernkit.server.storage.items import item_file, item_info, save_item
 from tavernkit.server.studio_workspaces import LibraryShelf
 from tavernkit.studio._shelf import OpenRequest
 from tavernkit.testing import ScriptedModel, failure
@@ -75,8 +78,6 @@ async def test_saving_makes_a_new_version_in_the_library(client: Client) -> None
 
 async def test_saving_refuses_what_somebody_else_changed(client: Client) -> None:
     await client.get(f"{API}/workspace")
-    from tavernkit.server.storage.items import item_file, item_info, save_item
-
     async with client.service.database.write() as connection:
         info = await item_info(connection, "character", "aria")
         file = await item_file(connection, "character", "aria")
@@ -104,6 +105,27 @@ async def test_the_library_can_be_opened(client: Client) -> None:
     assert opened.json()["platform"] == "risu_ai"
     missing = await client.post(f"{API}/open", json={"character": "nobody"})
     assert missing.status_code == 404
+
+
+async def test_a_large_library_can_be_opened_whole(client: Client) -> None:
+    async with client.service.database.write() as connection:
+        for number in range(MAX_PAGE):
+            for kind in ("book", "character"):
+                item_id = f"a-{number}"  # before Aria and her book
+                file = json.dumps({"spec": "chara_card_v2", "data": {"name": item_id}, "entries": {}}).encode()
+                await save_item(
+                    connection,
+                    kind,
+                    name=item_id,
+                    platform="silly_tavern",
+                    file=file,
+                    filename="x.json",
+                    item_id=item_id,
+                )
+    choices = (await client.get(f"{API}/folder")).json()
+    assert {"aria", "a-0"} <= set(choices["characters"])
+    opened = (await client.post(f"{API}/open", json={"character": "aria"})).json()
+    assert [each["name"] for each in opened["documents"] if each["kind"] == "book"] == ["Tidewatch"]
 
 
 async def test_talking_asks_the_upstream_and_is_counted(start: StartApp) -> None:

@@ -22,14 +22,14 @@ from tavernkit.server.errors import ServiceError
 from tavernkit.server.keys import Client, Scope
 from tavernkit.server.service import Service
 from tavernkit.server.storage.database import advisory_lock
-from tavernkit.server.storage.items import Kind, item_file, item_info, list_items, save_item
+from tavernkit.server.storage.items import Kind, all_items, item_file, item_info, list_items, save_item
 from tavernkit.server.upstreams.upstream import Upstream
 from tavernkit.studio import Studio, Workspace
 from tavernkit.studio._api import PREFIX
 from tavernkit.studio._build_inputs import Inputs
 from tavernkit.studio._document import JSONL, Document, digest_of, empty_data, new_document, read_document
 from tavernkit.studio._document import Kind as DocumentKind
-from tavernkit.studio._shelf import OpenedShelf, OpenRequest
+from tavernkit.studio._shelf import MAX_LISTED, OpenedShelf, OpenRequest
 from tavernkit.studio._talk_models import ModelChoice
 from tavernkit.studio._turn import DEFAULT_TURN
 from tavernkit.studio.errors import StudioError
@@ -127,7 +127,7 @@ class LibraryShelf:
         names: JsonObject = {}
         async with self._service.database.read() as connection:
             for kind, plural in _PLURALS.items():
-                items = await list_items(connection, kind)
+                items = (await all_items(connection, kind))[:MAX_LISTED]
                 index[plural] = [item.id for item in items]
                 names[plural] = {item.id: item.name for item in items}
         return {**index, "names": names}
@@ -137,7 +137,7 @@ class LibraryShelf:
         async with self._service.database.read() as connection:
             characters = await list_items(connection, "character", limit=1)
             presets = await list_items(connection, "preset", limit=1)
-            books = {item.name: item.id for item in await list_items(connection, "book")}
+            books = {item.name: item.id for item in await all_items(connection, "book")}
         character = wanted.character or (characters[0].id if characters else None)
         if character is None:
             data, format_ = empty_data("card")
