@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from tavernkit.models import Request
 from tavernkit.models._scripted import Disconnect
 from tavernkit.server.config import STUDIO_FOLDER
-from tavernkit.server.keys import Allowance, Scope
+from tavernkit.server.keys import LOCAL, Allowance, Scope
 from tavernkit.server.limits import MAX_PAGE
 from tavernkit.server.storage.items import item_file, item_info, save_item
-from tavernkit.server.studio_workspaces import LibraryShelf
+from tavernkit.server.studio_workspaces import AccountedModel, LibraryShelf
 from tavernkit.studio._shelf import OpenRequest
-from tavernkit.testing import ScriptedModel, failure
+from tavernkit.testing import ScriptedModel, failure, streamed
 from tests.server.conftest import Client, StartApp
 
 API = "/api/studio"
@@ -185,6 +186,25 @@ async def test_what_somebody_else_saved_can_be_taken_over(start: StartApp) -> No
         edit["value"] = "Keeps both."
         await client.post(f"{API}/edit", json={"edits": [edit], "build": False}, headers=bob)
         assert (await client.post(f"{path}/save", json={}, headers=bob)).status_code == 200
+
+
+async def test_a_model_that_is_replaced_finishes_its_reply(start: StartApp) -> None:
+    class Model(ScriptedModel):
+        closed = False
+
+        async def aclose(self) -> None:
+            self.closed = True
+
+    old = Model(streamed("Well ", "met."))
+    async with start(old) as client:
+        upstream = client.service.upstreams.get("scripted")
+        asked = AccountedModel(client.service, upstream, lambda: LOCAL)
+        pieces = asked.stream(Request(messages=[{"role": "user", "content": "Hi"}]))
+        said = [(await anext(pieces)).text]
+        await upstream.replace_model(ScriptedModel("New."))
+        assert not old.closed
+        said += [piece.text async for piece in pieces]
+        assert ("".join(said), old.closed) == ("Well met.", True)
 
 
 async def test_of_two_who_save_at_once_one_is_refused(client: Client) -> None:

@@ -216,7 +216,8 @@ class AccountedModel(ModelWrapper):
         """Send a request, and count it."""
         await self._check()
         addressed = self._upstream.with_model(request)
-        reply = await self._upstream.model.send(addressed)
+        async with self._upstream.borrow() as model:
+            reply = await model.send(addressed)
         await self._count(addressed, reply)
         return reply
 
@@ -226,7 +227,7 @@ class AccountedModel(ModelWrapper):
         addressed = self._upstream.with_model(request)
         collected = Accumulator(addressed.model)
         try:
-            async with aclosing(self._upstream.model.stream(addressed)) as pieces:
+            async with self._upstream.borrow() as model, aclosing(model.stream(addressed)) as pieces:
                 async for piece in pieces:
                     collected.add(piece)
                     yield piece

@@ -248,7 +248,7 @@ class Upstream:
         raise outcome
 
     async def _work(self, request: Request, listener: Listener, collected: Accumulator) -> Reply:
-        async with self._borrow() as model:
+        async with self.borrow() as model:
             patient = with_timeout(model, self.config.timeout)
             retried = with_retries(
                 patient, retries=self.config.max_retries, backoff=self._backoff, max_wait=RETRY_CAP_SECONDS
@@ -265,7 +265,8 @@ class Upstream:
             return collected.reply()
 
     @asynccontextmanager
-    async def _borrow(self) -> AsyncGenerator[Model]:
+    async def borrow(self) -> AsyncGenerator[Model]:
+        """Use the model inside the ``with`` block: one that is replaced meanwhile is closed at its end."""
         model = self.model
         self._users[id(model)] += 1
         try:
