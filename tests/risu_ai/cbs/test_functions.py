@@ -192,3 +192,16 @@ def test_the_hash_of_a_word_is_the_same_for_all_indexes_modulo_1000() -> None:
 def test_a_fixed_offset_is_a_time_zone_too() -> None:
     context = CBSContext(clock=lambda: NOW, device=RisuDevice(timezone=timezone(timedelta(hours=5, minutes=30))))
     assert expand("{{time}}", context) == "10:34:5"
+
+
+@pytest.mark.parametrize(
+    ("base", "exponent", "shown"),
+    [
+        ("1.1", "4", "1.4641000000000004"),
+        ("45.34379243850708", "2", "2056.0595127064116"),
+        ("0.033527505397796635", "0.5", "0.18310517578101562"),
+        ("-29.76556420326233", "2", "885.9888123385317"),
+    ],
+)
+def test_powers_have_the_digits_that_chromium_gives(base: str, exponent: str, shown: str) -> None:
+    assert expand(f"{{{{pow::{base}::{exponent}}}}} {{{{? {base}^{exponent}}}}}") == f"{shown} {shown}"

@@ -165,6 +165,10 @@ def power(base: float, exponent: float) -> float:
         return 1.0
     if base != base or exponent != exponent or (abs(base) == 1 and math.isinf(exponent)):
         return math.nan
+    if exponent == 2:
+        return base * base  # as Chromium does; `pow` may differ in the last digit
+    if exponent == 0.5 and base > 0:
+        return math.sqrt(base)
     try:
         return math.pow(base, exponent)
     except OverflowError:
