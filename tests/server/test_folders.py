@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import sqlite3
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -102,6 +103,28 @@ async def test_changes_are_picked_up(start: StartApp, tmp_path: Path, monkeypatc
         write(folder / "cid.json", {**CARD, "data": {"name": "Cid"}})
         while await models(client) != ["bel", "cid"]:  # ends at once, or the test's time does
             pass
+
+
+async def test_changes_are_picked_up_when_the_database_is_there_again(
+    start: StartApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_folders, "WATCH_SECONDS", 0.001)
+    folder, store, failures = tmp_path / "cards", served_folders.store, 2
+    folder.mkdir()
+
+    async def failing(*arguments: Any) -> None:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise sqlite3.OperationalError("database is locked")
+        await store(*arguments)
+
+    monkeypatch.setattr(served_folders, "store", failing)
+    async with start(characters=folder, watch=True) as client:
+        write(folder / "bel.json", CARD)
+        async with asyncio.timeout(10):
+            while "bel" not in await models(client):
+                pass
 
 
 async def test_a_sillytavern_folder_is_offered_with_its_chats(start: StartApp, tmp_path: Path) -> None:

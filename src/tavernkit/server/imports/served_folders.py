@@ -62,6 +62,8 @@ logger = logging.getLogger("tavernkit.server")
 OVERLAP_SECONDS = 30.0
 """How far back changed sessions are checked again, because clocks of several machines differ."""
 
+DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error)
+
 JOB = "folder"
 """Replaces the job's id in the ids of chats from a folder."""
 
@@ -132,8 +134,10 @@ class ServedFolders:
             for folder in self._folders:
                 try:
                     await self.read(folder)
-                except Exception:
+                except Exception as error:
                     logger.exception("a folder could not be read")
+                    if isinstance(error, DATABASE_ERRORS):
+                        self._seen = {}  # it is not the folder's fault: try again
 
     def _signature(self) -> dict[str, tuple[int, int]]:
         """Return a signature that changes with the folder."""
@@ -180,7 +184,7 @@ async def import_work(database: Database, progress: Progress, work: Sequence[tup
                 await store(connection, progress, name, found)
         except (TavernKitError, OSError) as error:
             progress.warn(f"{name} is left out: {error}")
-        except (SQLAlchemyError, sqlite3.Error):
+        except DATABASE_ERRORS:
             raise
         except Exception:
             logger.exception("a file could not be imported")
