@@ -170,6 +170,13 @@ def shown(value: object, length: int = 60) -> str:
         return repr(value)[:length]
     except RecursionError:
         return "a value that is nested too deeply"
+    except ValueError:
+        return "a number with too many digits"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun, such as "2 files"."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from tavernkit._arguments import require
-from tavernkit._values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence, shown
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence, shown, thaw
 from tavernkit.errors import Warn
 
 T = TypeVar("T")
@@ -126,5 +126,5 @@ class JsonReader:
         return JsonReader(self.object(key), f"{self.where}.{key}", self.warn)
 
     def _wrong(self, key: str, value: object, wanted: str, default: T) -> T:
-        self.warn(f"{self.where}: {key} should be {wanted}, not {shown(value)}; {shown(default)} is used")
+        self.warn(f"{self.where}: {key} should be {wanted}, not {shown(thaw(value))}; {shown(thaw(default))} is used")
         return default

@@ -117,11 +117,6 @@ def complain(message: str, *, kind: str = "warning") -> None:
     console(stderr=True).print(line, soft_wrap=True)
 
 
-def counted(number: int, word: str, plural: str = "") -> str:
-    """Return a count with its noun, such as "2 files"."""
-    return f"{number} {word if number == 1 else plural or word + 's'}"
-
-
 def table(*columns: str, rows: Iterable[Iterable[str | Text]], title: str | None = None) -> Table:
     """Return a plain table. A column that starts with ``>`` is right-aligned."""
     made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from tavernkit._values import counted
 from tavernkit.cli.terminal import console, table, visible
 from tavernkit.report._overview import source_label, words_of
 
@@ -95,7 +96,7 @@ def token_bar(view: Overview) -> RenderableType:
 
 
 def _blocks(share: Share) -> str:
-    return f"{share.blocks} block{'' if share.blocks == 1 else 's'}"
+    return counted(share.blocks, "block")
 
 
 def _widths(counts: Sequence[int], width: int) -> list[int]:

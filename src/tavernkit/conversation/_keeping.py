@@ -10,7 +10,7 @@ from typing import Any
 
 from tavernkit._arguments import require
 from tavernkit._turns import Chat
-from tavernkit._values import JsonObject
+from tavernkit._values import JsonObject, counted
 from tavernkit.conversation._changes import Changes, changes_between
 from tavernkit.conversation._formats import line_count, saved_chat, turn_of
 from tavernkit.conversation._pending_turn import PendingTurn
@@ -40,8 +40,7 @@ class ChatKeeper:
 
     def __repr__(self) -> str:
         """Return a one-line summary."""
-        count = line_count(self.chat)
-        lines = f"{count} line{'' if count == 1 else 's'}"
+        lines = counted(line_count(self.chat), "line")
         return f"<{type(self).__name__}: {lines}; chat.lines shows them>"
 
     @asynccontextmanager

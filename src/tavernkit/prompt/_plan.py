@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, overload
 
 from tavernkit._atomic import write_atomically
 from tavernkit._dataclass import dataclass, replaced
-from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, thaw
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, counted, freeze_object, thaw
 from tavernkit.budget._report import TrimReport
 from tavernkit.cards._source import FileContent
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
@@ -124,7 +124,7 @@ class Plan:
         """Return a one-line summary: a prompt is too long to print by accident."""
         report = self.trim_report
         tokens = f", {report.final_tokens} tokens" if report is not None else ""
-        blocks = f"{len(self.blocks)} block{'' if len(self.blocks) == 1 else 's'}"
+        blocks = counted(len(self.blocks), "block")
         return f"<{type(self).__name__}: {blocks}{tokens}; print(plan.explain()) shows them>"
 
     def _repr_html_(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from tavernkit._values import Json, JsonObject, LazySequence
+from tavernkit._values import Json, JsonObject, LazySequence, counted
 from tavernkit.prompt._source_owners import Owned, merged, owned_parts
 from tavernkit.prompt._source_spans import KINDS, Cost, MappedText, Place, Span, TextSource, Use
 
@@ -28,7 +28,7 @@ class SourceMap:
 
     def __repr__(self) -> str:
         """Return a one-line summary: a map is as long as its prompt."""
-        texts = f"{len(self.messages)} text{'' if len(self.messages) == 1 else 's'}"
+        texts = counted(len(self.messages), "text")
         return f"<{type(self).__name__} of {texts}; where(), at() and uses() read it>"
 
     def __getstate__(self) -> dict[str, object]:

@@ -140,9 +140,10 @@ def batch(
     tavernkit batch grid.toml --out requests/ --format openai-batch --model gpt-4o-mini
     tavernkit batch grid.toml --out replies/ --generate --model openai:my-model --base-url http://localhost:8000
     """
+    from tavernkit._values import counted
     from tavernkit.batching import GenerateOptions, Grid
     from tavernkit.batching import batch as run_batch
-    from tavernkit.cli.terminal import complain, counted, show_progress
+    from tavernkit.cli.terminal import complain, show_progress
 
     if init:
         _write_template(grid or Path("grid.toml"))
@@ -218,8 +219,9 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 def _show_plan(grid: Grid, *, as_json: bool) -> None:
+    from tavernkit._values import counted
     from tavernkit.batching import iter_batch
-    from tavernkit.cli.terminal import complain, counted, show, show_report, table
+    from tavernkit.cli.terminal import complain, show, show_report, table
 
     first = next(iter_batch(grid, limit=1), None)
     if as_json:
@@ -241,7 +243,8 @@ def _show_plan(grid: Grid, *, as_json: bool) -> None:
 def _show_result(result: BatchResult, *, as_json: bool) -> None:
     import json
 
-    from tavernkit.cli.terminal import SCHEMA_VERSION, counted, show
+    from tavernkit._values import counted
+    from tavernkit.cli.terminal import SCHEMA_VERSION, show
 
     if as_json or not sys.stdout.isatty():
         report = {"schema_version": SCHEMA_VERSION, "folder": str(result.folder), **result.to_dict()}

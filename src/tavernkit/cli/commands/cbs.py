@@ -24,7 +24,8 @@ def list_functions(
     tavernkit cbs list
     tavernkit cbs list array
     """
-    from tavernkit.cli.terminal import counted, show, show_report, table
+    from tavernkit._values import counted
+    from tavernkit.cli.terminal import show, show_report, table
     from tavernkit.risu_ai._cbs import standard_registry
 
     wanted = search.lower()

@@ -188,7 +188,8 @@ def _json(changes: list[tuple[str, list[Change]]], prompts: tuple[Plan, Plan] | 
 def _print(changes: list[tuple[str, list[Change]]], prompts: tuple[Plan, Plan] | None) -> None:
     from rich.text import Text
 
-    from tavernkit.cli.terminal import counted, show, visible
+    from tavernkit._values import counted
+    from tavernkit.cli.terminal import show, visible
 
     for name, found in changes:
         show(Text.assemble((visible(name), "bold"), (f"  {counted(len(found), 'change')}", "dim")))

@@ -169,7 +169,8 @@ def evaluate(
     tavernkit eval --provider openrouter --model qwen/qwen3-32b --model z-ai/glm-4.6 --requests-per-second 2
     """
     from tavernkit import batching
-    from tavernkit.cli.terminal import complain, counted, show, show_progress, show_report, table
+    from tavernkit._values import counted
+    from tavernkit.cli.terminal import complain, show, show_progress, show_report, table
     from tavernkit.vibe_tavern._evals.harness import EvalOptions, matrix
 
     unknown = set(suite or ()) - set(SUITES)

@@ -155,7 +155,8 @@ def _print(
 ) -> None:
     from rich.text import Text
 
-    from tavernkit.cli.terminal import counted, show, visible
+    from tavernkit._values import counted
+    from tavernkit.cli.terminal import show, visible
     from tavernkit.lint import grouped
 
     styles = {"error": "bold red", "warning": "yellow", "info": "cyan"}

@@ -154,8 +154,9 @@ def coverage(
     """
     import html
 
+    from tavernkit._values import counted
     from tavernkit.authoring import lore_coverage
-    from tavernkit.cli.terminal import counted, show, show_report, table, track
+    from tavernkit.cli.terminal import show, show_report, table, track
 
     chats = [file for path in chat for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]
     if not chats:
@@ -208,12 +209,12 @@ def convert(
     tavernkit lore convert world.json lore.json --to risu_ai
     tavernkit lore convert aria.png world.json --to silly_tavern
     """
-    from tavernkit._values import is_mapping
+    from tavernkit._values import counted, is_mapping
     from tavernkit.cards import CharacterBook
     from tavernkit.cli.book_losses import losses
     from tavernkit.cli.files import check_free
     from tavernkit.cli.input_files import read_book
-    from tavernkit.cli.terminal import complain, counted, show, show_report
+    from tavernkit.cli.terminal import complain, show, show_report
     from tavernkit.conversation._books import world_book
 
     read = read_book(book)
@@ -257,8 +258,9 @@ def index(
     \b
     tavernkit lore index world.json
     """
+    from tavernkit._values import counted
     from tavernkit.cli.files import naming
-    from tavernkit.cli.terminal import counted, show, show_report
+    from tavernkit.cli.terminal import show, show_report
     from tavernkit.silly_tavern import WorldBook
 
     with naming(book):

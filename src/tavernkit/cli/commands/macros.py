@@ -23,7 +23,8 @@ def list_macros(
     tavernkit macros list
     tavernkit macros list var
     """
-    from tavernkit.cli.terminal import counted, show, show_report, table
+    from tavernkit._values import counted
+    from tavernkit.cli.terminal import show, show_report, table
     from tavernkit.silly_tavern._macros import default_registry
 
     wanted = search.lower()

@@ -397,8 +397,7 @@ def _settings(data: Path | None, db: str | None, config: Path | None) -> ServerC
 
 
 def _count_text(counts: object) -> str:
-    from tavernkit._values import is_mapping
-    from tavernkit.cli.terminal import counted
+    from tavernkit._values import counted, is_mapping
 
     listed = counts.items() if is_mapping(counts) else ()
     return ", ".join(counted(int(str(number)), name, _plural(name)) for name, number in listed)

@@ -127,7 +127,8 @@ def _run(files: list[Path], junit: Path | None) -> list[CaseResult]:
 def _print(results: list[CaseResult]) -> None:
     from rich.text import Text
 
-    from tavernkit.cli.terminal import counted, show, visible
+    from tavernkit._values import counted
+    from tavernkit.cli.terminal import show, visible
 
     for result in results:
         mark = ("ok      ", "green") if result.passed else ("FAILED  ", "bold red")

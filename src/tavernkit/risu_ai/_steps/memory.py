@@ -6,7 +6,7 @@ import dataclasses
 from types import MappingProxyType
 
 from tavernkit._text.traced import added
-from tavernkit._values import freeze_object, thaw
+from tavernkit._values import counted, freeze_object, thaw
 from tavernkit.cache._history_cut import CutCosts
 from tavernkit.cache._profiles import find_profile
 from tavernkit.prompt._context import CACHE, FREEZE, REFERENCE
@@ -126,7 +126,7 @@ def _tell(state: RisuState, items: list[PromptMessage]) -> None:
     gone = [item for item in state.slots.chats if id(item) not in kept]
     reason = f"{name} replaces the oldest messages"
     _leave_out(state, [Dropped(item, state.counter.message(item), reason) for item in gone])
-    why = f"replaces {len(gone)} messages that no longer fit" if gone else "what is remembered of this chat"
+    why = f"replaces {counted(len(gone), 'message')} that no longer fit" if gone else "what is remembered of this chat"
     for item in items:
         if item.memo in MEMORY_MEMOS:
             item.source = source_of("memory", "memory", why, name=name)

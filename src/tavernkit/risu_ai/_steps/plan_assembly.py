@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from tavernkit._values import LazySequence
+from tavernkit._values import LazySequence, counted
 from tavernkit.budget._report import EvictionRecord, TrimReport
 from tavernkit.budget._trimmer import apply, trim
 from tavernkit.errors import MaxTokensExceededError
@@ -154,7 +154,7 @@ def prompt_omissions(state: RisuState) -> Iterator[Omission]:
     sent, cut = state.sent
     disabled = len(state.chat.messages) - len(sent)
     if disabled:
-        yield Omission("history", "disabled", "disabled in the chat", f"{disabled} messages")
+        yield Omission("history", "disabled", "disabled in the chat", counted(disabled, "message"))
     if cut and not state.in_group:
         yield Omission("history", "greeting", "a message of the chat disables everything before it", "greeting")
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import js_round, python_index, to_number, trim, truthy, utf16_length
 from tavernkit._text.traced import join, substitute
-from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, counted, is_mapping, is_sequence
 from tavernkit.silly_tavern._chat.attachments import FILE_SEPARATOR, attached_files, names_of, objects
 from tavernkit.silly_tavern._chat.core_chat import CoreMessage
 from tavernkit.silly_tavern._chat.extension_prompts import VECTORS_DATA_BANK, VECTORS_MEMORY, ExtensionPrompt
@@ -280,7 +280,7 @@ class VectorStorage:
             0,
             scan=self.on("include_wi"),
             kind=KINDS[VECTORS_MEMORY],
-            reason=f"{len(found)} messages that Vector Storage found, taken out of the chat",
+            reason=f"{counted(len(found), 'message')} that Vector Storage found, taken out of the chat",
         )
 
     @staticmethod

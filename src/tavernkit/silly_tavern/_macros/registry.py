@@ -10,6 +10,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from tavernkit._dataclass import dataclass
+from tavernkit._values import counted
 from tavernkit.errors import ConfigError, Warn, log_warning
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class MacroDefinition:
         if most is None:
             return f"at least {least} arguments" if least else "any number of arguments"
         if least == most:
-            return f"{least} argument{'' if least == 1 else 's'}" if least else "no arguments"
+            return counted(least, "argument") if least else "no arguments"
         return f"{least} to {most} arguments"
 
     @property

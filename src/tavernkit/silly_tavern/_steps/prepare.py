@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import ClassVar, TypeAlias
 
 from tavernkit._text.js_values import trim
+from tavernkit._values import counted
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._block import Omission
 from tavernkit.prompt._pipeline import NoConfig, Step
@@ -366,7 +367,7 @@ def _search_vectors(state: SillyTavernState) -> None:
         found.append(chunks)
         if listed and chunks is None and context.vectors is not None:
             reason = "nothing in it is similar to the newest messages"
-            state.omit(Omission("data bank", "data bank", reason, f"{len(listed)} files"))
+            state.omit(Omission("data bank", "data bank", reason, counted(len(listed), "file")))
         storage.replace_files(state.core, context.attachments)
     if storage.on("enabled_world_info"):
         books = selected_books(context, state.services)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit._values import LazySequence
+from tavernkit._values import LazySequence, counted
 from tavernkit.budget._report import EvictionRecord, TrimReport
 from tavernkit.budget._trimmer import apply, trim
 from tavernkit.errors import MaxTokensExceededError
@@ -143,7 +143,7 @@ def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimRepo
         if assembled.cut is not None:
             reason = f"older than message #{assembled.cut}, where the history was cut so that prompts begin alike"
         span = f"{CHAT_HISTORY}-1 to {CHAT_HISTORY}-{len(unreached)}"
-        state.omit(Omission("history", span, reason, f"{len(unreached)} messages"))
+        state.omit(Omission("history", span, reason, counted(len(unreached), "message")))
     first = len(state.examples) - len(assembled.unreached_examples)
     for number, block in enumerate(assembled.unreached_examples, start=first):
         reason = "comes after an example that does not fit"
@@ -210,7 +210,7 @@ def _tell_unplaced(state: SillyTavernState, assembled: Assembled, overflow: Budg
         )
     if assembled.slots.get(CHAT_HISTORY) is None and CHAT_HISTORY in state.prompt_entries:
         reason = f"the assembly ended before the chat, at {overflow.title}"
-        state.omit(Omission("history", CHAT_HISTORY, reason, f"{len(state.core)} messages"))
+        state.omit(Omission("history", CHAT_HISTORY, reason, counted(len(state.core), "message")))
 
 
 def _refuse_lost_user_message(state: SillyTavernState, assembled: Assembled, plan: Plan) -> None:
@@ -309,7 +309,7 @@ def _tell_of_text(state: SillyTavernState, assembled: AssembledText) -> None:
             f"{CHAT_HISTORY}-{entry.index}" for entry in (chat[0], chat[-1]) if type(entry) is CoreMessage
         )
         span = newest if len(chat) == 1 else f"{oldest} to {newest}"
-        state.omit(Omission("history", span, reason, f"{len(chat)} messages"))
+        state.omit(Omission("history", span, reason, counted(len(chat), "message")))
     if assembled.cut is not None:
         reason = "makes room for the chat, and stays out so that prompts begin alike"
     for segment in assembled.left_out_examples:

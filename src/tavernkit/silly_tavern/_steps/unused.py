@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tavernkit._values import EMPTY_OBJECT
+from tavernkit._values import EMPTY_OBJECT, counted
 from tavernkit.prompt._block import Omission
 from tavernkit.silly_tavern._chat.attachments import MEDIA_KEYS, names_of, shown_media, why_not_sent
 from tavernkit.silly_tavern._chat.card_fields import BOTTOM_OF_NOTE, NOWHERE, TOP_OF_NOTE
@@ -45,15 +45,15 @@ def _report_lines(state: SillyTavernState, *, with_tools: bool) -> None:
     known, first = state.services.chats.know(chat, with_tools=with_tools), chat[:1]
     hidden = len(chat) - len(known.core) - sum(is_shown(line, with_tools=with_tools) for line in first)
     if hidden:
-        state.omit(Omission("history", "hidden", "hidden in the chat (is_system)", _count(hidden, "message")))
+        state.omit(Omission("history", "hidden", "hidden in the chat (is_system)", counted(hidden, "message")))
     reasonings = known.reasonings + sum(map(has_reasoning, first))
     settings = state.context.settings.power_user.reasoning
     if reasonings and not settings.add_to_prompts:
         reason = "the settings do not add it to prompts (reasoning.add_to_prompts)"
-        state.omit(Omission("reasoning", "reasoning", reason, f"the reasoning of {_count(reasonings, 'message')}"))
+        state.omit(Omission("reasoning", "reasoning", reason, f"the reasoning of {counted(reasonings, 'message')}"))
     elif (more := reasonings - max(settings.max_additions, 0)) > 0:
         reason = f"the settings add it to {settings.max_additions} at most (reasoning.max_additions)"
-        state.omit(Omission("reasoning", "reasoning", reason, f"the reasoning of {_count(more, 'message')}"))
+        state.omit(Omission("reasoning", "reasoning", reason, f"the reasoning of {counted(more, 'message')}"))
     lines = (*first, *map(chat.__getitem__, known.media))
     _report_media(state, [line for line in lines if not MEDIA_KEYS.isdisjoint(line.extra)])
 
@@ -118,7 +118,7 @@ def _report_scripts(state: SillyTavernState) -> None:
 
 
 def _names(scripts: list[RegexScript]) -> str:
-    return f"{_count(len(scripts), 'regex script')} ({', '.join(script.name or script.id for script in scripts)})"
+    return f"{counted(len(scripts), 'regex script')} ({', '.join(script.name or script.id for script in scripts)})"
 
 
 def _report_data_bank(state: SillyTavernState) -> None:
@@ -128,7 +128,7 @@ def _report_data_bank(state: SillyTavernState) -> None:
     vectors = context.settings.of_extension(VECTORS_EXTENSION)
     if listed and not (vectors is not None and vectors.get("enabled_files")):
         reason = "Vector Storage for files is switched off, without it the Data Bank is not in the prompt"
-        state.omit(Omission("data bank", "data bank", reason, _count(len(listed), "file")))
+        state.omit(Omission("data bank", "data bank", reason, counted(len(listed), "file")))
     elif listed and context.generation_type != "quiet" and not context.dry_run:
         indexed = context.vectors.indexed if context.vectors is not None else frozenset[str]()
         for file in listed:
@@ -148,7 +148,3 @@ def _report_guidance(state: SillyTavernState) -> None:
     found = Guidance.of(context.metadata, stored, file_stem(context.avatar_file))
     if found.in_use and (found.positive or found.negative):
         state.omit(Omission("guidance", "cfg_prompt", "only text completion uses it", "CFG prompts"))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
