@@ -13,6 +13,7 @@ from sqlalchemy import insert
 
 from tavernkit.cli.app import run as tavernkit
 from tavernkit.server import ServerConfig
+from tavernkit.server.accounts import Use, add_uses
 from tavernkit.server.imports import jobs
 from tavernkit.server.retention import DAY
 from tavernkit.server.storage.database import Database
@@ -39,6 +40,8 @@ def options(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[s
             await connection.execute(insert(Turn), [{**row(number), **turn} for number in range(10)])
             job: dict[str, object] = {"total": 0, "done": 0, "result": {}}
             await connection.execute(insert(Job), [{**row(number), **job} for number in range(10)])
+            for day in ("2023-11-01", "2023-11-14"):  # the second is that day
+                await add_uses(connection, "local", day, [Use(upstream="u", model="m")])
         await database.close()
 
     asyncio.run(fill())
@@ -52,8 +55,12 @@ def pruned(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
 
 
 def test_what_is_old_is_counted_then_removed_then_gone(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    days = ["--turn-days", "7", "--job-days", "4.5"]
-    would = "3 turns would be removed: older than 7 days\n5 jobs would be removed: older than 4.5 days\n"
+    days = ["--turn-days", "7", "--job-days", "4.5", "--usage-days", "2"]
+    would = (
+        "3 turns would be removed: older than 7 days\n"
+        "5 jobs would be removed: older than 4.5 days\n"
+        "1 row of usage would be removed: older than 2 days\n"
+    )
     assert pruned(capsys, *options, *days, "--dry-run") == (0, would)
     assert pruned(capsys, *options, *days, "--dry-run") == (0, would)
     assert pruned(capsys, *options, *days) == (0, would.replace("would be removed", "removed"))
@@ -63,17 +70,17 @@ def test_what_is_old_is_counted_then_removed_then_gone(options: list[str], capsy
         {
             "schema_version": 1,
             "dry_run": False,
-            "days": {"turns": 7.0, "jobs": 4.5},
-            "removed": {"turns": 0, "jobs": 0},
+            "days": {"turns": 7.0, "jobs": 4.5, "usage": 2.0},
+            "removed": {"turns": 0, "jobs": 0, "usage": 0},
         },
     )
 
 
 def test_what_is_kept_for_ever_stays(options: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "server.toml"
-    file.write_text("turn_days = 0\njob_days = 9")
+    file.write_text("turn_days = 0\njob_days = 9\nusage_days = 0")
     said = pruned(capsys, *options, "--config", str(file))
-    assert said == (0, "turns are kept for ever\n1 jobs removed: older than 9 days\n")
+    assert said == (0, "turns are kept forever\n1 job removed: older than 9 days\nrows of usage are kept forever\n")
     code, told = pruned(capsys, *options, "--config", str(file), "--json", "--dry-run")
     assert (code, json.loads(told)["removed"]) == (0, {"jobs": 0})
 

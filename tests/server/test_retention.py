@@ -45,12 +45,12 @@ async def test_old_turns_and_jobs_are_removed_and_counted_and_messages_stay(star
     async with start(ScriptedModel("One."), turn_days=7, job_days=3) as client:
         await client.post(CHAT, json=says("Hi", user="s"))
         await imported(client)
-        assert await client.service.retention.prune() == {"turns": 0, "jobs": 0}
+        assert await client.service.retention.prune() == {"turns": 0, "jobs": 0, "usage": 0}
         await grow_old(client, Turn, 6.9)
         await grow_old(client, Job, 3.1)
-        assert await client.service.retention.prune() == {"turns": 0, "jobs": 1}
+        assert await client.service.retention.prune() == {"turns": 0, "jobs": 1, "usage": 0}
         await grow_old(client, Turn, 7.1)
-        assert await client.service.retention.prune() == {"turns": 1, "jobs": 0}
+        assert await client.service.retention.prune() == {"turns": 1, "jobs": 0, "usage": 0}
         assert (await rows(client, Turn), await rows(client, Job)) == (0, 0)
         assert [line[1] for line in await lines_of(client)][1:] == ["Hi", "One."]
         metrics = (await client.get("/metrics")).text
@@ -120,8 +120,8 @@ async def test_much_is_removed_in_small_steps(start: StartApp, monkeypatch: pyte
         monkeypatch.setattr(client.service.metrics, "pruned", lambda table, gone: steps.append(gone))
         for number in range(5):
             await client.post(CHAT, json=says(f"m{number}", user="s"))
-        assert await client.service.retention.prune(time.time() + 31 * DAY) == {"turns": 5, "jobs": 0}
-    assert steps == [2, 2, 1, 0]
+        assert await client.service.retention.prune(time.time() + 31 * DAY) == {"turns": 5, "jobs": 0, "usage": 0}
+    assert steps == [2, 2, 1, 0, 0]
 
 
 async def test_it_goes_on_in_the_background_whatever_happens(

@@ -222,7 +222,8 @@ async def test_old_usage_is_removed(start: StartApp) -> None:
         async with client.service.database.write() as connection:
             await add_uses(connection, "admin", "2001-01-01", [Use(upstream="u", model="m")])
             await client.service.accounts.add(connection, "admin", [Use(upstream="u", model="m")])
-        assert await client.service.retention._prune_usage() == 1
+        assert (await client.service.retention.count())["usage"] == 1
+        assert (await client.service.retention.prune())["usage"] == 1
         assert len(await report(client)) == 1
 
 

@@ -20,10 +20,11 @@ from tavernkit.server.storage.tables import Chat, Job, Turn, Usage
 logger = logging.getLogger("tavernkit.server")
 
 DAY = 86_400.0
+USAGE = "usage"
 
 
 def prune(config: ServerConfig, *, dry_run: bool = False) -> dict[str, int]:
-    """Remove turns and jobs that are older than the settings allow; return how many of each.
+    """Remove turns, jobs and usage that are older than the settings allow; return how many rows of each.
 
     Kinds that are kept forever are not in the result.
 
@@ -70,25 +71,30 @@ class Retention:
     async def prune(self, now: float | None = None) -> dict[str, int]:
         """Remove everything that is too old, and return how many rows."""
         now = time.time() if now is None else now
-        return {table.__tablename__: await self._prune(table, now - days * DAY) for table, days in self._days.items()}
+        gone = {table.__tablename__: await self._prune(table, now - days * DAY) for table, days in self._days.items()}
+        return {**gone, USAGE: await self._prune_usage(now)} if self._usage_days else gone
 
     async def count(self, now: float | None = None) -> dict[str, int]:
         """Return how many rows are too old, without removing them."""
         now = time.time() if now is None else now
         async with self._database.read() as connection:
-            return {
-                table.__tablename__: await _count_old(connection, table, now - days * DAY)
+            old = {
+                table.__tablename__: await _count(connection, table, *_old(table, now - days * DAY))
                 for table, days in self._days.items()
             }
+            if self._usage_days:
+                old[USAGE] = await _count(connection, Usage, self._old_usage(now))
+        return old
 
-    async def _prune_usage(self) -> int:
+    async def _prune_usage(self, now: float) -> int:
         """Remove old usage; there are few rows per day."""
-        if not self._usage_days:
-            return 0
         async with self._database.write() as connection:
-            gone = await _delete_usage(connection, _day(time.time() - self._usage_days * DAY))
-        self._metrics.pruned("usage", gone)
+            gone = (await connection.execute(delete(Usage).where(self._old_usage(now)))).rowcount
+        self._metrics.pruned(USAGE, gone)
         return gone
+
+    def _old_usage(self, now: float) -> ColumnElement[bool]:
+        return Usage.day < _day(now - self._usage_days * DAY)
 
     async def _prune(self, table: type[Turn | Job], before: float) -> int:
         total = 0
@@ -112,7 +118,8 @@ class Retention:
                 except Exception:
                     logger.warning("old %s could not be removed", table.__tablename__, exc_info=True)
             try:
-                await self._prune_usage()
+                if self._usage_days:
+                    await self._prune_usage(time.time())
             except Exception:
                 logger.warning("old usage could not be removed", exc_info=True)
 
@@ -139,14 +146,9 @@ async def _delete_old(connection: AsyncConnection, table: type[Turn | Job], befo
     return len(ids)
 
 
-async def _delete_usage(connection: AsyncConnection, before: str) -> int:
-    """Remove the usage before a day; return the number of rows."""
-    return (await connection.execute(delete(Usage).where(Usage.day < before))).rowcount
-
-
-async def _count_old(connection: AsyncConnection, table: type[Turn | Job], before: float) -> int:
+async def _count(connection: AsyncConnection, table: type[Turn | Job | Usage], *old: ColumnElement[bool]) -> int:
     """Return how many rows could be removed."""
-    return (await connection.execute(select(func.count()).select_from(table).where(*_old(table, before)))).scalar_one()
+    return (await connection.execute(select(func.count()).select_from(table).where(*old))).scalar_one()
 
 
 def _old(table: type[Turn | Job], before: float) -> tuple[ColumnElement[bool], ...]:

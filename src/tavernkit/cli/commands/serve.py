@@ -121,10 +121,16 @@ def prune(
             "--job-days", metavar="DAYS", min=0, help="How many days to keep reports of imports; 0 for forever."
         ),
     ] = None,
+    usage_days: Annotated[
+        float | None,
+        typer.Option(
+            "--usage-days", metavar="DAYS", min=0, help="How many days to keep the usage of keys; 0 for forever."
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be removed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Remove the answers of old requests and the reports of old imports. Sessions and messages stay.
+    r"""Remove the answers of old requests, the reports of old imports, and old usage. Sessions and messages stay.
 
     A running server does this every hour. You can run this command at the same time.
 
@@ -132,6 +138,7 @@ def prune(
     tavernkit server prune --dry-run
     tavernkit server prune --db postgresql://tavern@db/tavern --turn-days 7
     """
+    from tavernkit._values import counted
     from tavernkit.cli.terminal import show_line, show_report
 
     _check_paths(data, config)
@@ -139,16 +146,23 @@ def prune(
         from tavernkit.server.config import load_config
         from tavernkit.server.retention import prune as remove
 
-    given = {"data": data, "db": db, "turn_days": turn_days, "job_days": job_days}
+    given = {"data": data, "db": db, "turn_days": turn_days, "job_days": job_days, "usage_days": usage_days}
     settings = load_config(config, overrides={name: value for name, value in given.items() if value is not None})
     removed = remove(settings, dry_run=dry_run)
-    days = {"turns": settings.turn_days, "jobs": settings.job_days}
+    days = {"turns": settings.turn_days, "jobs": settings.job_days, "usage": settings.usage_days}
     if as_json:
         show_report({"dry_run": dry_run, "days": days, "removed": removed})
         return
     verb = "would be removed" if dry_run else "removed"
-    for name, kept in days.items():
-        show_line(f"{removed[name]} {name} {verb}: older than {kept:g} days" if kept else f"{name} are kept for ever")
+    for name, (one, more) in {
+        "turns": ("turn", "turns"),
+        "jobs": ("job", "jobs"),
+        "usage": ("row of usage", "rows of usage"),
+    }.items():
+        if days[name]:
+            show_line(f"{counted(removed[name], one, more)} {verb}: older than {days[name]:g} days")
+        else:
+            show_line(f"{more} are kept forever")
 
 
 @server.command("import")
