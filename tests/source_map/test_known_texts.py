@@ -455,3 +455,17 @@ def test_lines_without_a_form_are_built_again_only_once(builds: list[object]) ->
         assert found.exact
         assert len(builds) <= (2 if count == 30 else 1)
     assert len(found.where("Hm. So says")) == 34
+
+
+def test_scripts_are_in_the_map_of_a_plan_that_has_more_than_its_build() -> None:
+    script = {"scriptName": "shout", "placement": [1, 2], "promptOnly": True}
+    script |= {"findRegex": "/says/g", "replaceString": "SAYS"}
+    scripts = st.RegexScripts.from_settings({"regex": [script]})
+    said = [{"role": ("user", "assistant")[line % 2], "content": f"He says {line}."} for line in range(30)]
+    build = silly_tavern()
+    for message in ("Hello there.", "And now?"):
+        plan = build(message, said, regex_scripts=scripts).append_block(Block("system", "Answer now.", id="more"))
+        found = plan.source_map()
+        assert [text.text for text in found.messages] == [sent.content for sent in plan.messages]
+        (place,) = found.where("SAYS 8")
+        assert [(span.kind, span.name) for span in place.spans] == [("replaced", "shout"), ("verbatim", "")]

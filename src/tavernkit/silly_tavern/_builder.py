@@ -190,6 +190,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         if texts.forget_forms() or slots or traced.plan is None or len(kept) < len(lines):
             traced = run(every, texts.changed, whole=True)
         again = finished_plan(traced)
+        texts.repeat_scripts(traced.scripts.replay if traced.scripts is not None else None)
         if has_lost_lines((block, block.content) for block in again.blocks):
             again = finished_plan(run(every, every, whole=True))
         return TracedBuild(again, texts.of_block, unused=unused)
