@@ -99,9 +99,9 @@ async def test_the_next_turn_finds_what_was_said(start: StartApp, platform: str,
 async def test_what_was_said_is_kept_until_the_session_is_read_again(start: StartApp) -> None:
     async with start(dying(), shutdown_seconds=0) as dead, start() as client:
         stream = await die(dead, "Hi")
-        assert await client.service.retention.prune(time.time() + 1000 * DAY) == {"turns": 0, "jobs": 0}
+        assert await client.service.retention.prune(time.time() + 1000 * DAY) == {"turns": 0, "jobs": 0, "usage": 0}
         assert (await texts(client))[-1] == ("assistant", "Once upon", "partial")
-        assert await client.service.retention.prune(time.time() + 1000 * DAY) == {"turns": 1, "jobs": 0}
+        assert await client.service.retention.prune(time.time() + 1000 * DAY) == {"turns": 1, "jobs": 0, "usage": 0}
         await ended(stream)
 
 

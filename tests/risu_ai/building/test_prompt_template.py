@@ -94,7 +94,7 @@ def test_what_risu_ai_does_not_look_at_is_reported():
         history=chat,
         settings=settings,
     )
-    assert set(omitted(plan)) >= {"system prompt", "assistant prefill", "Rex", "1 messages"}
+    assert set(omitted(plan)) >= {"system prompt", "assistant prefill", "Rex", "1 message"}
     assert "main prompt" in omitted(build(preset=preset(main_prompt=None)))
 
 
