@@ -118,7 +118,7 @@ bench-growth: $(READY) ## Measure every operation at three sizes and print what 
 bench-batch: $(READY) ## Measure batches: a core, two cores, two nodes of a Ray cluster (if Ray is installed)
 	@$(BIN)/python -m benchmarks.batch
 
-performance: $(READY) ## Measure all of docs/performance.md and write its tables (half an hour; ARGS="--baseline DIR")
+performance: $(READY) ## Measure all of docs/performance.md and write its tables (20 minutes; ARGS="--baseline DIR")
 	@$(BIN)/python -m benchmarks.performance_page $(ARGS)
 
 fuzz: $(READY) ## Run property tests and fuzzing (ROUNDS=100000 for longer)

@@ -28,7 +28,7 @@ EXAMPLES = """examples:
   python -m benchmarks.performance_page --write
       only write the tables again from benchmarks/results/performance.json
 
-Use a machine that does nothing else. It takes about half an hour."""
+Use a machine that does nothing else. It takes about twenty minutes."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
