@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 OnError = Literal["passthrough", "raise"]
+_ON_ERROR = get_args(OnError)
 
 _SHOWN_CHARACTERS = 60
 _PAIRS = tuple(
@@ -79,7 +80,7 @@ def render_liquid(
         warn: Called with each warning.
     """
     require("text", text, str)
-    require_choice("on_error", on_error, get_args(OnError))
+    require_choice("on_error", on_error, _ON_ERROR)
     raising = strict or on_error == "raise"
     problem: LiquidError
     if byte_length(text) > MAX_LIQUID_BYTES:
