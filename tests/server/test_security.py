@@ -245,3 +245,42 @@ async def test_the_docs_are_behind_the_keys(start: StartApp) -> None:
                 assert refused.headers["www-authenticate"].startswith("Basic ")
             assert (await client.get(path, auth=("any", "secret-key"))).status_code == 200
             assert (await client.get(path, headers={"Authorization": "Bearer secret-key"})).status_code == 200
+
+
+async def test_pages_of_configured_origins_can_read_why_a_request_was_refused(
+    start: StartApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = {"Origin": "https://mine.example"}
+    async with start(cors_origins=("https://mine.example",)) as client:
+        large = await client.post(CHAT, content=b"x", headers={**page, "content-length": "9000000"})
+        host = await client.get("/v1/models", headers={**page, "Host": "evil.example"})
+        monkeypatch.setattr(client.service.turns, "start", None)
+        failed = await client.post(CHAT, json=HELLO, headers=page)
+        other = await client.get("/v1/models", headers={"Origin": "https://evil.example"})
+        allowed = {**page, "Access-Control-Request-Method": "POST"}
+        asked = await client.options(CHAT, headers=allowed)
+    assert [each.status_code for each in (large, host, failed, other, asked)] == [413, 403, 500, 403, 200]
+    for answer in (large, host, failed, asked):
+        assert answer.headers["access-control-allow-origin"] == page["Origin"]
+    assert "access-control-allow-origin" not in other.headers
+
+
+async def test_refusals_of_messages_have_the_shape_of_anthropics(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, hello = "/v1/messages", {**HELLO, "max_tokens": 5}
+    deep = json.dumps(hello)[:-1] + ', "metadata": ' + "[" * 5_000 + "]" * 5_000 + "}"
+    answers = [
+        await client.post(path, content=b"x", headers={"content-length": "9000000"}),
+        await client.post(path, json=hello, headers={"Origin": "https://evil.example"}),
+        await client.post(path, content=deep, headers={"content-type": "application/json"}),
+    ]
+    monkeypatch.setattr(client.service.turns, "start", None)
+    answers.append(await client.post(path, json=hello))
+    kinds = ["request_too_large", "permission_error", "invalid_request_error", "api_error"]
+    assert [(each.json()["type"], each.json()["error"]["type"]) for each in answers] == [("error", k) for k in kinds]
+    assert [each.status_code for each in answers] == [413, 403, 400, 500]
+
+
+async def test_monitors_may_ask_for_headers_only(client: Client) -> None:
+    assert [(await client.head(path)).status_code for path in ("/health", "/ready")] == [200, 200]

@@ -35,11 +35,11 @@ from tavernkit.server.api import (
     sessions,
 )
 from tavernkit.server.api.dependencies import SafeJSONResponse, bearer
-from tavernkit.server.api.middleware import FastPath, FastRoute, RequestMiddleware, error_headers
+from tavernkit.server.api.middleware import FastPath, FastRoute, RequestMiddleware, error_response
 from tavernkit.server.api.openai_types import ChatCompletionRequest
 from tavernkit.server.api.session_types import MessageIn
 from tavernkit.server.config import CONFIG_VARIABLE, STUDIO_FOLDER, ServerConfig, load_config
-from tavernkit.server.errors import ServiceError, error_body
+from tavernkit.server.errors import ServiceError
 from tavernkit.server.logs import flush_telemetry, set_up_logs, set_up_telemetry
 from tavernkit.server.service import Service
 from tavernkit.studio import _api as studio_api
@@ -114,11 +114,11 @@ def create_app(
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RecursionError, _too_deep)
     app.add_middleware(FastPath, service=service, routes=FAST_ROUTES)
-    if settings.cors_origins:
+    app.add_middleware(RequestMiddleware, config=settings, metrics=service.metrics)
+    if settings.cors_origins:  # outside the middleware that refuses requests: pages may read why
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_middleware(RequestMiddleware, config=settings, metrics=service.metrics)
     if keeper is not None:
         from tavernkit.server.studio_forwarding import StudioForwarding
 
@@ -170,11 +170,13 @@ def warm_up() -> None:
 
 
 def _add_health(app: FastAPI, service: Service) -> None:
+    @app.head("/health", include_in_schema=False)
     @app.get("/health", tags=["health"])
     async def health() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]  # a route
         """Return 200 if the process is running."""
         return {"status": "ok", "version": __version__}
 
+    @app.head("/ready", include_in_schema=False)
     @app.get("/ready", tags=["health"])
     async def ready() -> Response:  # pyright: ignore[reportUnusedFunction]  # a route
         """Return 200 if the service is ready: the database answers."""
@@ -193,11 +195,8 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
 
 async def _service_error(request: Request, error: Exception) -> Response:
-    path = request.url.path
     assert isinstance(error, ServiceError)
-    if path.startswith(anthropic.PATH):
-        return SafeJSONResponse(anthropic.error_body(error), status_code=error.status, headers=error_headers(error))
-    return SafeJSONResponse(error.body(), status_code=error.status, headers=error_headers(error))
+    return error_response(request.url.path, error)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -212,8 +211,8 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _too_deep(request: Request, error: Exception) -> Response:
     """Answer errors of data from clients that is nested too deeply."""
-    del request, error
-    return SafeJSONResponse(error_body(400, "the request nests too deeply", code="nested_too_deeply"), status_code=400)
+    del error
+    return await _service_error(request, ServiceError(400, "the request nests too deeply", code="nested_too_deeply"))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
@@ -23,7 +23,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tavernkit.cards import DEFAULT_LIMITS
 from tavernkit.server import logs
-from tavernkit.server.api.dependencies import Caller, bearer, client_of, require_scope
+from tavernkit.server.api import anthropic
+from tavernkit.server.api.dependencies import Caller, SafeJSONResponse, bearer, client_of, require_scope
 from tavernkit.server.config import ServerConfig, is_loopback
 from tavernkit.server.errors import ServiceError, server_failure
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_JSON_BODY_BYTES
@@ -102,7 +103,7 @@ class RequestMiddleware:
             refusal = _refusal(error)
             if answering:
                 raise
-            await _answer(sending, refusal)
+            await error_response(scope["path"], refusal)(scope, receive, sending)
         finally:
             self._record(scope, status, time.perf_counter() - started)
             logs.request_id.reset(token)
@@ -166,20 +167,18 @@ def _add_headers(headers: MutableHeaders, path: str, request_id: str) -> None:
         headers["content-security-policy"] = DOCS_POLICY
 
 
-def error_headers(error: ServiceError) -> dict[str, str]:
-    """Return the headers of an error."""
+def error_response(path: str, error: ServiceError) -> Response:
+    """Return the answer to a request that fails, in the format of its protocol.
+
+    Args:
+        path: The path of the request.
+        error: The error.
+    """
     headers = {"retry-after": str(max(1, round(error.retry_after)))} if error.retry_after is not None else {}
-    return {**headers, "www-authenticate": "Bearer"} if error.status == 401 else headers
-
-
-async def _answer(send: Send, error: ServiceError) -> None:
-    body = json.dumps(error.body()).encode()
-    extra: Iterable[tuple[bytes, bytes]] = [
-        (name.encode(), value.encode()) for name, value in error_headers(error).items()
-    ]
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *extra]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    if error.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    body = anthropic.error_body(error) if path.startswith(anthropic.PATH) else error.body()
+    return SafeJSONResponse(body, status_code=error.status, headers=headers)
 
 
 def _is_local(origin: str) -> bool:
