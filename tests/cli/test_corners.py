@@ -153,3 +153,37 @@ def test_a_chat_among_books_is_recognised(tavernkit: Tavernkit) -> None:
 def test_a_folder_without_tests_is_named(tavernkit: Tavernkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "there is no test file (*.tavern.yaml) in '.'" in tavernkit("test").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "written"),
+    [
+        (("build", "CARD", "--message", "Hi", "--json", "--save", "OUT.json"), "\\ud83d"),
+        (("explain", "CARD", "--message", "Hi", "--json", "--html", "OUT.html"), "\ufffd"),
+        (("lore", "convert", "CARD", "OUT.json", "--to", "silly_tavern"), "\\ud83d"),
+        (("lore", "convert", "CARD", "OUT.json", "--to", "risu_ai"), "\\ud83d"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_half_a_character_can_be_written(
+    tavernkit: Tavernkit, tmp_path: Path, arguments: tuple[str, ...], written: str
+) -> None:
+    card = json.loads(Path(CARD).read_text(encoding="utf-8"))
+    entry = {"keys": ["Hi"], "content": "A lamp \ud83d.", "enabled": True, "insertion_order": 1, "extensions": {}}
+    card["data"]["description"] = "Tall \ud83d."
+    card["data"]["character_book"] = {"extensions": {}, "entries": [entry]}
+    (tmp_path / "cut.json").write_text(json.dumps(card), encoding="utf-8")
+    given = [each.replace("CARD", str(tmp_path / "cut.json")) for each in arguments]
+    target = next(tmp_path / each for each in arguments if each.startswith("OUT"))
+    outcome = tavernkit(*(str(target) if each == target.name else each for each in given))
+    assert outcome.code in (0, 1), outcome.err
+    assert written in target.read_text(encoding="utf-8")
+
+
+def test_the_parts_of_a_card_with_half_a_character_are_valid_utf_8(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    card = json.loads(Path(CARD).read_text(encoding="utf-8"))
+    card["data"]["description"] = "Tall \ud83d."
+    (tmp_path / "cut.json").write_text(json.dumps(card), encoding="utf-8")
+    assert tavernkit("card", "extract", str(tmp_path / "cut.json"), str(tmp_path / "parts")).code == 0
+    parts = json.loads((tmp_path / "parts" / "card.json").read_text(encoding="utf-8"))
+    assert parts["data"]["description"] == "Tall \ud83d."

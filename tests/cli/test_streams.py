@@ -74,6 +74,33 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(arguments: tuple[str, 
     assert (process.wait(PATIENCE), complaints) == (141, b"")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize("buffered", [False, True])
+@pytest.mark.parametrize("arguments", [("macros", "eval", "hi"), ("--version",)], ids=" ".join)
+def test_an_output_on_a_full_disk_is_one_line(arguments: tuple[str, ...], buffered: bool) -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE, env=environment
+        )
+    assert done.returncode == 2
+    assert done.stderr == b"error: No space left on device\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell that can close a stream")
+@pytest.mark.parametrize("arguments", ["macros eval hi", "--version"])
+def test_a_command_runs_without_an_output(arguments: str) -> None:
+    script = f'"{sys.executable}" -m tavernkit {arguments} >&-'
+    done = subprocess.run(script, shell=True, capture_output=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell that can close a stream")
+def test_an_error_that_nobody_reads_has_its_exit_code() -> None:
+    script = f'"{sys.executable}" -m tavernkit build nowhere.png 2>&-'
+    assert subprocess.run(script, shell=True, stdout=subprocess.PIPE, timeout=PATIENCE).returncode == 2
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_json_is_right_in_every_encoding(encoding: str) -> None:
     done = subprocess.run(

@@ -26,7 +26,12 @@ def main() -> None:
 
 def _run(arguments: list[str]) -> int:
     if arguments == ["--version"]:  # often used in scripts: needs no slow imports
-        print(__version__)
+        from tavernkit.cli.process import give_up_output
+
+        try:
+            print(__version__)
+        except OSError as error:
+            return give_up_output(error)
         return 0
     from tavernkit.cli.app import run
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 STDIN = "-"
 """The name that means stdin."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _STDIN_TWICE = f"{STDIN} is given twice: only one file can be read from stdin"
 _STDIN_READ: ContextVar[list[Path]] = ContextVar("stdin_read")
 
@@ -97,6 +100,27 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         log_warning(f"{shown(path)}: invalid UTF-8 at byte {error.start}; unreadable bytes become U+FFFD")
         return data.decode("utf-8-sig", "replace")
+
+
+def json_text(value: object, *, indent: int = 2) -> str:
+    """Return indented JSON with a line end; lone surrogates, which UTF-8 cannot encode, are escaped.
+
+    Args:
+        value: What to write.
+        indent: Spaces per level.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent) + "\n"
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def write_text(target: Path, text: str) -> None:
+    """Write a text as UTF-8, which cannot encode lone surrogates: they become U+FFFD.
+
+    Args:
+        target: The file.
+        text: Its content.
+    """
+    target.write_text(_SURROGATE.sub("\ufffd", text), encoding="utf-8")
 
 
 def check_free(target: Path, *, force: bool | None = None) -> None:

@@ -48,6 +48,9 @@ def complaining_as_json(wanted: bool) -> Generator[None]:
 
 def prepare_streams() -> None:
     """Write UTF-8 to files and pipes on every system; characters that a terminal cannot show are escaped."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller (``>&-``)
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  # stays open
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             encoding_is_set = stream.isatty() or bool(os.environ.get("PYTHONIOENCODING"))
@@ -55,10 +58,21 @@ def prepare_streams() -> None:
 
 
 def flush_output(code: int) -> int:
-    """Flush the output; return another exit code if the reader has closed it."""
+    """Flush the output; return another exit code if it cannot be written."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's flush at exit does not fail
-        return ExitCode.UNREAD
+    except OSError as error:
+        return give_up_output(error)
     return code
+
+
+def give_up_output(error: OSError) -> int:
+    """Stop writing to stdout, as its reader closed it or its disk is full, and return the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's flush at exit does not fail
+    if isinstance(error, BrokenPipeError):
+        return ExitCode.UNREAD
+    from tavernkit.cli.terminal import complain
+
+    with complaining_as_json("--json" in sys.argv):
+        complain(error.strerror or str(error), kind="error")
+    return ExitCode.USAGE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from pathlib import Path
@@ -81,6 +80,7 @@ def build(
     """
     from tavernkit._values import is_mapping
     from tavernkit.cli import views
+    from tavernkit.cli.files import json_text, write_text
     from tavernkit.cli.inputs import build_plan
     from tavernkit.cli.terminal import SCHEMA_VERSION, complain, show, show_json, show_text
     from tavernkit.prompt._trace import TraceCollector
@@ -91,7 +91,7 @@ def build(
     plan = build_plan(options, **({"instrumenter": TraceCollector()} if trace else {}))
     if save is not None:
         saved = {"schema_version": SCHEMA_VERSION, **plan.to_dict()}
-        save.write_text(json.dumps(saved, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        write_text(save, json_text(saved))
     if curl:
         wire = _wire(plan, source, options, base_url)
         show_text(curl_command(wire, _key_variable(source or _own_source(plan))))

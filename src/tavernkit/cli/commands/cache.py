@@ -84,10 +84,11 @@ def cache(
     if not report.turns:
         raise typer.BadParameter("the chat has no reply, so there is no prompt to replay")
     if html is not None:
+        from tavernkit.cli.files import write_text
         from tavernkit.report import render_cache_html
 
         title = f"{prepared.character_name}: what a prompt cache keeps"
-        html.write_text(render_cache_html(report, title=title, moved=moved), encoding="utf-8")
+        write_text(html, render_cache_html(report, title=title, moved=moved))
     if as_json:
         show_report({**report.to_dict(), "moved": [asdict(each) for each in moved]})
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -126,7 +125,7 @@ def extract(
 
 
 def _extract(bundle: Bundle, folder: Path, *, force: bool) -> list[str]:
-    from tavernkit.cli.files import check_free
+    from tavernkit.cli.files import check_free, json_text
     from tavernkit.cli.terminal import complain, track
     from tavernkit.errors import TavernKitError
 
@@ -138,9 +137,9 @@ def _extract(bundle: Bundle, folder: Path, *, force: bool) -> list[str]:
         written.append(name)
 
     if bundle.card is not None:
-        put("card.json", _json(bundle.card.to_card()))
+        put("card.json", json_text(bundle.card.to_card()).encode())
     for number, book in enumerate(bundle.books):
-        put("book.json" if number == 0 else f"book-{number + 1}.json", _json(book.to_json()))
+        put("book.json" if number == 0 else f"book-{number + 1}.json", json_text(book.to_json()).encode())
     taken = {name.lower() for name in written}
     assets = [("picture", bundle.image)] if bundle.image is not None else []
     assets += [(f"{asset.type}-{asset.name}", asset) for asset in bundle.assets]
@@ -238,10 +237,6 @@ def _report(report: SaveReport, target: Path, *, as_json: bool) -> None:
             complain(warning)
     if report.warnings or any(note.kept_at is None for note in notes):
         raise typer.Exit(ExitCode.PROBLEMS)
-
-
-def _json(value: object) -> bytes:
-    return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "surrogatepass")
 
 
 def _preview(text: str) -> str:

@@ -67,6 +67,7 @@ def diff(
     tavernkit diff --text aria.png            # for git: see the documentation
     """
     from tavernkit.authoring import file_text
+    from tavernkit.cli.files import write_text
     from tavernkit.cli.terminal import show_line, show_report
 
     if not old.exists():
@@ -81,7 +82,7 @@ def diff(
     if message is not None or chat is not None:
         prompts = _prompts(old, new, message or "", chat, card, platform)
     if to_html is not None:
-        to_html.write_text(_page(old, new, changes, prompts), encoding="utf-8")
+        write_text(to_html, _page(old, new, changes, prompts))
     if as_json:
         show_report(_json(changes, prompts))
     else:

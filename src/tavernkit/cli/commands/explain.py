@@ -46,6 +46,7 @@ def explain(
     tavernkit explain aria.png --chat chat.jsonl --html report.html
     """
     from tavernkit.cli import views
+    from tavernkit.cli.files import write_text
     from tavernkit.cli.inputs import prepare
     from tavernkit.cli.terminal import show, show_report
     from tavernkit.report import overview
@@ -57,7 +58,7 @@ def explain(
         from tavernkit.report import render_html
 
         title = f"{prepared.character_name}: what the model sees"
-        html.write_text(render_html(view, title=title, messages=plan.to_messages(options.dialect)), encoding="utf-8")
+        write_text(html, render_html(view, title=title, messages=plan.to_messages(options.dialect)))
     if where is not None:
         _show_where(plan, where, as_json=as_json)
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from tavernkit.cli.files import STDIN, refuse_two_stdins
+from tavernkit.cli.files import STDIN, json_text, refuse_two_stdins, write_text
 from tavernkit.cli.options import CHARACTER_BOOK, Platform, choice_option
 from tavernkit.cli.process import ExitCode
 from tavernkit.errors import FileFormatError, log_warning
@@ -179,7 +178,7 @@ def coverage(
         head = "".join(f"<th>{column.removeprefix('>')}</th>" for column in columns)
         body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in cells)
         page = f'<!doctype html><meta charset="utf-8"><title>Coverage</title><h1>{len(turns)} turns</h1>'
-        to_html.write_text(f"{page}<table border=1><tr>{head}</tr>{body}</table>\n", encoding="utf-8")
+        write_text(to_html, f"{page}<table border=1><tr>{head}</tr>{body}</table>\n")
     if as_json:
         show_report({"turns": len(turns), "entries": [each.to_dict() for each in found]})
         return
@@ -232,7 +231,7 @@ def convert(
         value = world.to_json() if to == Platform.SILLY_TAVERN else world.to_character_book()
         count = sum(is_mapping(raw) for _, raw in world.raw_entries())
     lost = losses(read, to)
-    target.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    write_text(target, json_text(value))
     if as_json:
         show_report({"file": str(target), "format": to, "entries": count, "lost": lost})
     else:

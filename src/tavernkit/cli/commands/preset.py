@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -89,6 +88,7 @@ class Given(NamedTuple):
 
 
 def _write(preset: Given, target: Path, chosen: Platform, from_silly_tavern: bool, warnings: Warn) -> None:
+    from tavernkit.cli.files import json_text, write_text
     from tavernkit.risu_ai._files.preset import Preset
 
     if chosen is Platform.RISU_AI:
@@ -103,8 +103,7 @@ def _write(preset: Given, target: Path, chosen: Platform, from_silly_tavern: boo
         from tavernkit.risu_ai._files.silly_tavern_preset import to_chat_preset
 
         read = Preset.load(preset.data, name=preset.name, warn=warnings)
-        written = json.dumps(to_chat_preset(read, warn=warnings), ensure_ascii=False, indent=4)
-        target.write_text(written + "\n", encoding="utf-8")
+        write_text(target, json_text(to_chat_preset(read, warn=warnings), indent=4))
 
 
 def _ignored_settings(preset: bytes) -> list[str]:

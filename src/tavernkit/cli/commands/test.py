@@ -116,11 +116,12 @@ def _files(paths: list[Path]) -> list[Path]:
 def _run(files: list[Path], junit: Path | None) -> list[CaseResult]:
     from tavernkit.authoring import results_as_junit
     from tavernkit.cli.case_runner import run_file
+    from tavernkit.cli.files import write_text
     from tavernkit.cli.terminal import track
 
     results = [result for file in track(files, "testing") for result in run_file(file)]
     if junit is not None:
-        junit.write_text(results_as_junit(results), encoding="utf-8")
+        write_text(junit, results_as_junit(results))
     return results
 
 
@@ -144,7 +145,7 @@ def _record(target: Path, paths: list[Path], message: str, platform: Platform) -
     from tavernkit.authoring import record_case
     from tavernkit.cli.build_options import BuildOptions
     from tavernkit.cli.case_runner import MAX_ROWS
-    from tavernkit.cli.files import check_free
+    from tavernkit.cli.files import check_free, write_text
     from tavernkit.cli.inputs import build_plan
     from tavernkit.cli.terminal import show
     from tavernkit.lint import FileKind
@@ -167,7 +168,7 @@ def _record(target: Path, paths: list[Path], message: str, platform: Platform) -
     if books:
         inputs["books"] = [_relative_path(book, target) for book in books]
     rows = lore_rows(plan.lore_result, limit=MAX_ROWS)
-    target.write_text(record_case(f"as of now: {message}", inputs, plan, rows), encoding="utf-8")
+    write_text(target, record_case(f"as of now: {message}", inputs, plan, rows))
     show(f"Wrote {target}. Read it, and keep what you want.")
 
 
