@@ -206,6 +206,25 @@ def test_a_preview_changes_nothing() -> None:
     assert chat.snapshot() == before
 
 
+def test_a_preview_that_reads_variables_changes_nothing() -> None:
+    chat, _ = made(character=RisuCharacter.from_json(CHARACTER | {"desc": "Seen {{getvar::seen}}."}))
+    before = chat.snapshot()
+    chat.preview("Hello.")
+    assert chat.snapshot() == before
+
+
+@pytest.mark.parametrize(("quirks", "shown"), [("", "Another dog."), ("reference", "A cat.")])
+async def test_a_streamed_reply_never_turns_into_its_raw_text(quirks: str, shown: str) -> None:
+    script = {"customscript": [{"type": "editoutput", "in": "cat", "out": "dog"}]}
+    character = RisuCharacter.from_json(CHARACTER | script)
+    chat, _ = made(["A ", "cat."], ["Another ", "cat."], character=character, quirks=quirks)
+    await chat.send("Hello.")
+    await chat.swipe("left")
+    assert texts(chat) == ["Hello.", "A dog."]
+    await chat.swipe("right")
+    assert texts(chat) == ["Hello.", shown]
+
+
 async def test_edit_delete_and_hide_change_lines() -> None:
     chat, host = made("one", "two", "three")
     await chat.send("a")

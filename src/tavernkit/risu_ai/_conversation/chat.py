@@ -188,7 +188,11 @@ class Chat(ChatState):
             changes |= {"message": text, "say_nothing": self._says_nothing()}
         if kind == "continue":
             changes["generation_type"] = "continue"
-        plan = self._builder.run(self._context(None, **changes))
+        read = self.variables.read
+        try:
+            plan = self._builder.run(self._context(None, **changes))
+        finally:
+            self.variables.read = read
         if kind in ("impersonate", "quiet"):
             return _with_question(plan, kind, self._impersonation() if kind == "impersonate" else text)
         return plan
@@ -295,7 +299,8 @@ class Chat(ChatState):
                 failure = await self._drive(send, asker, send.generate())
             finally:
                 self._apply(send)
-                self.rerolls.offer(send.choices)
+                # RisuAI offers the raw text of a streamed reply as its only choice, which loses what scripts did to it.
+                self.rerolls.offer({name: each for name, each in send.choices.items() if self._quirks or len(each) > 1})
                 self.rerolls.push(self.chat.messages[before:])
                 await self.host.checkpoint()
         self.error, self.warnings, self.emotions = send.error, tuple(send.warnings), tuple(send.emotions)
