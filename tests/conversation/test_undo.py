@@ -69,6 +69,25 @@ def key_of(platform: str) -> str:
     return "lines" if platform == "silly_tavern" else "chat"
 
 
+@pytest.mark.parametrize("make", STORES)
+@pytest.mark.parametrize("saves", [False, True])
+async def test_deleting_every_line_can_be_undone_after_a_restart(tmp_path: Path, make: Any, saves: bool) -> None:
+    chat = opened(make(tmp_path, "silly_tavern"), "silly_tavern", "One.")
+    await chat.send("1")
+    before = chat.chat.snapshot()
+    await chat.delete_from(0)
+
+    again = opened(make(tmp_path, "silly_tavern"), "silly_tavern")
+    assert [line["mes"] for line in again.lines] == ["Hello."]  # SillyTavern greets when it opens an empty chat
+    if saves:
+        await again.save()
+        again = opened(make(tmp_path, "silly_tavern"), "silly_tavern")
+    assert await again.undo()
+    assert again.chat.snapshot()["lines"] == before["lines"]
+    assert await again.undo()
+    assert texts(again) == []
+
+
 @pytest.mark.parametrize("platform", PLATFORMS)
 async def test_a_chat_that_another_program_changed_is_not_undone(tmp_path: Path, platform: str) -> None:
     store = STORES[0](tmp_path, platform)

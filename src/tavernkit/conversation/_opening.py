@@ -175,13 +175,15 @@ def silly_tavern_chat(
         **with_tools,
     )
     restore_state(chat, saved)
+    _take_up_undo(chat, saved, given)  # before opening, which greets again if all lines were deleted
     fresh = not chat.state.lines
     chat.open()
     if fresh and given.greeting > 0:
         chat.choose_greeting(given.greeting)
     elif fresh and given.greeting < 0 and chat.state.lines:
         chat.delete_from(0)
-    _take_up_undo(chat, saved, given)
+    if len(given.undo):
+        given.undo.rebase(chat.snapshot())
     return chat
 
 

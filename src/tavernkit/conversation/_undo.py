@@ -165,15 +165,23 @@ class UndoHistory:
         before, self._before = self._before, None
         if not self.limit or before is None or after == before:
             return
-        if self._patches and self._latest is not None and self._latest != before:
-            # The application itself changed the chat in between: undoing the previous operation undoes that too.
-            older = _patched(self._latest, self._patches.pop()[0])
-            assert is_object(older)
-            self._patches.append(_sized(_snapshot_patch(before, older)))
+        self.rebase(before)  # the application itself may have changed the chat in between
         self._patches.append(_sized(_snapshot_patch(after, before)))
         self._latest = after
         while sum(size for _, size in self._patches) > MAX_UNDO_CHARACTERS:
             self._patches.popleft()
+
+    def rebase(self, now: JsonObject) -> None:
+        """Take in changes that were no operation: undoing the newest operation undoes them too.
+
+        Args:
+            now: The snapshot after them.
+        """
+        if self._patches and self._latest is not None and self._latest != now:
+            older = _patched(self._latest, self._patches.pop()[0])
+            assert is_object(older)
+            self._patches.append(_sized(_snapshot_patch(now, older)))
+            self._latest = now
 
     def take(self) -> JsonObject | None:
         """Remove the newest operation and return the snapshot before it; None if there is none."""
