@@ -170,13 +170,11 @@ def warm_up() -> None:
 
 
 def _add_health(app: FastAPI, service: Service) -> None:
-    @app.head("/health", include_in_schema=False)
     @app.get("/health", tags=["health"])
     async def health() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]  # a route
         """Return 200 if the process is running."""
         return {"status": "ok", "version": __version__}
 
-    @app.head("/ready", include_in_schema=False)
     @app.get("/ready", tags=["health"])
     async def ready() -> Response:  # pyright: ignore[reportUnusedFunction]  # a route
         """Return 200 if the service is ready: the database answers."""
@@ -186,6 +184,12 @@ def _add_health(app: FastAPI, service: Service) -> None:
             return SafeJSONResponse({"status": "unavailable", "reason": type(error).__name__}, status_code=503)
         return SafeJSONResponse({"status": "ready"})
 
+    async def headers(request: Request) -> Response:
+        """Answer monitors that ask for headers only."""
+        return await ready() if request.url.path.endswith("/ready") else Response()
+
+    for path in ("/health", "/ready"):
+        app.router.add_route(path, headers, methods=["HEAD"], include_in_schema=False)
     if service.config.metrics:
 
         @app.get("/metrics", tags=["health"], response_class=PlainTextResponse)
