@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from tavernkit._arguments import require
+from tavernkit._text.js_values.numbers import as_float, string_to_number
+from tavernkit._text.js_values.strings import trim
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence, shown, thaw
 from tavernkit.errors import Warn
 
@@ -14,13 +16,15 @@ T = TypeVar("T")
 
 
 def as_number(value: object) -> int | float | None:
-    """Return a number, also from text; None for anything else. 4.0 becomes 4, as in JavaScript."""
+    """Return a number, also from text that ``Number()`` reads; None for anything else. 4.0 becomes 4.
+
+    Blank text is None, although ``Number()`` returns 0 for it.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
+    if isinstance(value, str):
+        value = string_to_number(value) if trim(value) else math.nan
+    number = as_float(value)
     if not math.isfinite(number):
         return None
     if isinstance(value, int):
