@@ -175,6 +175,15 @@ async def test_over_a_real_connection_with_a_transport_for_each_model(tmp_path: 
     assert "| vendor/good-model |" in (tmp_path / "report.md").read_text()
 
 
+def test_an_answer_cut_inside_a_character_is_saved(tmp_path: Path) -> None:
+    record = RunRecord(
+        config={"model": "m"}, ok=False, elapsed_ms=1, error="cut \ud83d", error_category="X", text="\\n \ud83d"
+    )
+    EvalReport((record,)).write(tmp_path)
+    assert EvalReport.read(tmp_path).records == (record,)
+    assert "cut \\ud83d" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
 def test_unreadable_run_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "1.json").write_text("{broken")

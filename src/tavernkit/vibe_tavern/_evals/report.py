@@ -134,11 +134,9 @@ class EvalReport:
         runs = folder / _RUNS_FOLDER
         runs.mkdir(parents=True, exist_ok=True)
         for number, record in enumerate(self.records, start=1):
-            text = json.dumps(record.to_dict(), ensure_ascii=False, indent=2)
-            (runs / f"{number:05d}.json").write_text(text, encoding="utf-8")
-        summary = json.dumps(self.summary(), ensure_ascii=False, indent=2)
-        (folder / "summary.json").write_text(summary, encoding="utf-8")
-        (folder / "report.md").write_text(self.to_markdown(), encoding="utf-8")
+            _write(runs / f"{number:05d}.json", json.dumps(record.to_dict(), ensure_ascii=False, indent=2))
+        _write(folder / "summary.json", json.dumps(self.summary(), ensure_ascii=False, indent=2))
+        _write(folder / "report.md", self.to_markdown())
 
     @classmethod
     def read(cls, folder: Path, *, warn: Warn = log_warning) -> EvalReport:
@@ -231,6 +229,11 @@ def _histogram(records: Sequence[RunRecord], value: Callable[[RunRecord], Json])
         if isinstance(found, str):
             counts[found] = counts.get(found, 0) + 1
     return {**counts}
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a text. Half characters, which an answer that was cut off may end in, are escaped as in JSON."""
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _table(heading: str, groups: JsonObject) -> str:
