@@ -101,6 +101,11 @@ def test_the_explanation_names_source_cost_and_reason() -> None:
     assert explanation.to_dict()["left_out"][1]["tokens"] == 12  # type: ignore[index]
 
 
+def test_a_title_of_several_lines_takes_one_row_of_the_table() -> None:
+    text = str(Plan([Block("user", "Hi.", metadata={"source": {"title": "two\n lines"}})]).explain())
+    assert "  two lines  " in text.splitlines()[2]
+
+
 def test_the_dump_shows_what_is_not_default() -> None:
     text = Plan([chat("x", id="0123456789", order=3, slot="an", enabled=False, tags=["t"])]).debug_dump()
     assert text == "[system] (an) [DISABLED] {01234567 depth=2 order=3 tags=t}\nx"

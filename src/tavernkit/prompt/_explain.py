@@ -245,7 +245,8 @@ def _number(value: int | None) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    shown = [[" ".join(cell.split()) for cell in row] for row in rows]  # a title may have several lines
+    widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return lines
