@@ -22,6 +22,7 @@ from tavernkit.errors import LimitExceededError
 from tests.cards import mutations
 from tests.cards.files import FILES, card, zip_of
 from tests.conformance import runner
+from tests.quickness import linear_time
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 
@@ -233,6 +234,47 @@ def test_risuai_keeps_assets_of_a_v2_card_with_the_endings_of_their_file_names()
     assert (found["prebuiltAssetExclude"], found["prebuiltAssetStyle"]) == (["p"], "s")
     assert (found["extentions"], found["characterVersion"]) == ({"acme": 2}, "undefined")
     assert "loreSettings" not in found
+
+
+@pytest.mark.parametrize("spec", ["chara_card_v2", "chara_card_v3"])
+def test_an_asset_that_a_card_names_many_times_is_hashed_once(spec: str) -> None:
+    times = 15_000
+    data = {
+        "name": "I",
+        "extensions": {"risuai": {"emotions": [["joy", "__asset:0"]] * times}},
+        "assets": [{"type": "emotion", "name": "joy", "uri": "__asset:0"}] * times,
+    }
+    content = bytes(3_000_000)
+    picture = placeholder_png(1, 1)
+    chunks = text_chunk("chara-ext-asset_:0", base64.b64encode(content)) + text_chunk(
+        "ccv3", base64.b64encode(json.dumps({"spec": spec, "data": data}).encode())
+    )
+    with linear_time():
+        result = risu.import_file("a.png", picture[:-12] + chunks + picture[-12:])
+    path = f"assets/{hashlib.sha256(content).hexdigest()}.png"
+    assert result.character["emotionImages"] == [["joy", path]] * times
+    assert result.assets[path] == content
+
+
+def test_assets_with_one_name_are_numbered() -> None:
+    images = [["joy", "@"], ["joy_1", "@"], ["joy", "@"], ["joy", "@"], ["joy_1", "@"]]
+    data = risu.export_charx({"name": "I", "emotionImages": images}, str.encode, now=0, new_id=lambda: "id")
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        names = [name for name in archive.namelist() if name.startswith("assets/emotion")]
+    stems = ("joy", "joy_1", "joy_2", "joy_3", "joy_1_1")
+    assert names == [f"assets/emotion/image/{stem}.png" for stem in stems]
+
+
+def test_many_assets_with_one_name_are_exported_in_linear_time() -> None:
+    images = [["joy", "@"]] * 20_000
+    with linear_time():
+        risu.export_charx({"name": "I", "emotionImages": images}, str.encode, now=0, new_id=lambda: "id")
+
+
+def test_an_infinite_number_does_not_cost_an_old_card_its_other_fields() -> None:
+    data = b'{"name": "I", "creator": "C", "talkativeness": 1e999}'
+    stored = st.import_file(data, "json", now=NOW).card
+    assert stored["creator"] == "C"
 
 
 def test_an_encrypted_card_needs_risuai() -> None:

@@ -60,7 +60,7 @@ class _Archive:
     """An archive in which every name is usable and unique."""
 
     file: zipfile.ZipFile
-    names: set[str] = field(default_factory=set[str])
+    names: dict[str, int] = field(default_factory=dict[str, int])
 
     def write(self, name: str, data: bytes, method: int = zipfile.ZIP_STORED) -> None:
         name = _HALF_CHARACTER.sub("\ufffd", _UNUSABLE.sub("_", name))
@@ -69,14 +69,18 @@ class _Archive:
         write_member(self.file, _free(name, self.names), data, method)
 
 
-def _free(path: str, taken: set[str]) -> str:
-    """Add a number to a path until it is unique, and reserve it."""
+def _free(path: str, taken: dict[str, int]) -> str:
+    """Add a number to a path until it is unique, and reserve it.
+
+    ``taken`` has the last number that was tried for each path, because thousands of assets may have the same name.
+    """
     stem, ext = posixpath.splitext(path)
-    number, free = 0, path
+    number, free = taken.get(path, 0), path
     while free in taken:
         number += 1
         free = f"{stem}_{number}{ext}"
-    taken.add(free)
+    taken[free] = 0
+    taken[path] = number
     return free
 
 
@@ -88,7 +92,7 @@ def export_charx(
     with zipfile.ZipFile(out, "w") as file:
         archive = _Archive(file)
         listed: list[Json] = []
-        paths: set[str] = set()
+        paths: dict[str, int] = {}
         for asset in _assets(character):
             path = _free(_path(asset), paths)
             stem = posixpath.splitext(path.split("/", 3)[3])[0]

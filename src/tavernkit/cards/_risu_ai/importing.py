@@ -68,6 +68,7 @@ class ImportedCard:
     """The character, as it is in a save."""
     assets: dict[str, bytes] = field(default_factory=dict[str, bytes])
     """The content of its assets, by their path in a save."""
+    _stems: dict[bytes, str] = field(default_factory=dict[bytes, str], init=False, repr=False, compare=False)
 
     def store(self, data: bytes, file_name: str = "") -> str:
         """Store an asset and return its path, which is a hash of its content.
@@ -77,7 +78,10 @@ class ImportedCard:
             file_name: The name that it had; only the ending counts.
         """
         ext = posixpath.splitext(file_name)[1].removeprefix(".") or "png"
-        path = asset_path(data, ext)
+        stem = self._stems.get(data)  # a card may refer to one asset many thousand times
+        if stem is None:
+            stem = self._stems[data] = asset_path(data, "")
+        path = stem + ext
         self.assets[path] = data
         return path
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Container, Mapping
@@ -10,7 +9,7 @@ from datetime import datetime
 from typing import Literal
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import UNDEFINED, json_parse, to_number, to_string, trim, truthy
+from tavernkit._text.js_values import UNDEFINED, json_parse, json_stringify, to_number, to_string, trim, truthy
 from tavernkit._values import Json, JsonObject, deep_merge, is_mapping, is_object, is_sequence, thaw, thaw_object
 from tavernkit.cards._character import REQUIRED
 from tavernkit.cards._json_text import check_depth
@@ -195,7 +194,7 @@ def from_v1(fields: Mapping[str, object], name: str, now: datetime, chat: str | 
     }
     char |= {key: _present(fields.get(key), "") for key in _COPIED if key != "name"}
     form: dict[str, object] = dict(char)
-    form |= {"ch_name": name, "creator_notes": char["creatorcomment"], "json_data": json.dumps(char)}
+    form |= {"ch_name": name, "creator_notes": char["creatorcomment"], "json_data": json_stringify(char)}
     card = create(form, now)
     card["chat"] = char["chat"]
     card["create_date"] = char["create_date"]
