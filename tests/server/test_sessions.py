@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from collections.abc import Awaitable
 from typing import Any
 
+import httpx
 import pytest
 
+from tavernkit._values import LRUCache
 from tavernkit.models._scripted import Disconnect, Hang
 from tavernkit.server.errors import ServiceError
+from tavernkit.server.library import library
 from tavernkit.server.storage import chats
 from tavernkit.server.turns import turn_log
 from tavernkit.testing import ScriptedModel, answer, failure, streamed
@@ -376,3 +381,44 @@ async def test_a_greeting_without_an_answer_follows_the_persona(start: StartApp)
         assert (await client.post(f"{base}/messages", json={"content": "Hello."})).is_success
         assert (await client.patch(base, json={"persona": ids[0]})).is_success
         assert "Tom" in (await messages(client, base))[0]["content"]
+
+
+async def test_a_card_that_is_parsed_does_not_stop_other_writers(
+    start: StartApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A card is parsed at its first use in a process, and after each change."""
+    began, others_wrote = threading.Event(), threading.Event()
+    parse, waits = library.parse_item, list[bool]()
+
+    def slowly(*args: Any) -> object:
+        if args[0] == "character":
+            began.set()
+            waits.append(others_wrote.wait(5))
+        return parse(*args)
+
+    async def write_meanwhile(client: Client, request: Awaitable[httpx.Response]) -> None:
+        began.clear()
+        others_wrote.clear()
+        client.service.library._parsed = LRUCache(9)
+        client.service.library._casts = LRUCache(9)
+        running = asyncio.ensure_future(request)
+        assert await asyncio.to_thread(began.wait, 5)
+        stored = await client.post("/api/personas", json={"name": "Bob"})
+        others_wrote.set()
+        answer = await running
+        assert (stored.status_code, answer.is_success) == (201, True), answer.text
+
+    async with start(ScriptedModel("One.", "Two.")) as client:
+        monkeypatch.setattr(library, "parse_item", slowly)
+        await write_meanwhile(client, client.post(CHAT, json=says("Hi", user="s")))
+        session = (await client.get("/api/sessions")).json()["data"][0]["id"]
+        path = f"/api/sessions/{session}"
+        message = (await client.get(f"{path}/messages")).json()["data"][0]["id"]
+        for request in (
+            client.post(f"{path}/messages", json={"content": "Again"}),
+            client.post("/api/sessions", json={"model": "aria"}),
+            client.patch(path, json={"variables": {"a": "b"}}),
+            client.patch(f"{path}/messages/{message}", json={"content": "Changed"}),
+        ):
+            await write_meanwhile(client, request)
+    assert waits == [True] * 5

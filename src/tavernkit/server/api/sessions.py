@@ -84,6 +84,7 @@ async def list_sessions(
 async def create_session(body: SessionIn, service: TheService, client: ChatClient) -> SessionOut:
     """Start a session."""
     selection = parse_model(body.model, body.tavernkit)
+    await service.library.prepare(service.database, selection)
     async with service.database.write() as connection:
         external_id = body.session or chats.new_id()
         await chats.refuse_taken(connection, client.owner, external_id)
@@ -109,6 +110,7 @@ async def change_session(session_id: PathId, body: SessionPatch, service: TheSer
     chosen = {name: changes.pop(name) for name in KEPT_OPTIONS if name in changes}
     if "variables" in changes:
         changes["variables"] = {"local": changes["variables"]}
+    await _prepare(service, client, session_id)
     async with service.database.write() as connection:
         chat = await chats.get_chat(connection, session_id, owner=owned_by(client), lock=True)
         _refuse_busy(chat.busy(time.time()))
@@ -261,9 +263,17 @@ async def delete_swipe(
     return await _change_message(service, client, session_id, message_id, LineChange(removed_swipe=swipe))
 
 
+async def _prepare(service: Service, client: Client, session_id: str) -> None:
+    """Parse what a session uses before a transaction changes it."""
+    async with service.database.read() as connection:
+        chat = await chats.get_chat(connection, session_id, owner=owned_by(client))
+    await service.library.prepare(service.database, chat.selection)
+
+
 async def _change_message(
     service: Service, client: Client, session_id: str, message_id: str, change: LineChange
 ) -> MessageOut:
+    await _prepare(service, client, session_id)
     rewrite = service.turns.log.sessions.rewrite
     return MessageOut.of(await change_message(service.database, client, session_id, message_id, change, rewrite))
 

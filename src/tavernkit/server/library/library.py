@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -27,6 +28,7 @@ from tavernkit.server.library.stored_folders import (
 )
 from tavernkit.server.limits import PARSED_ITEMS
 from tavernkit.server.storage.chats import Selection
+from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.items import ItemInfo, Kind, Ref, all_items, infos, item_file, slug
 from tavernkit.silly_tavern._files.personas import choose_persona
 from tavernkit.silly_tavern._world_info.selection import character_book_names
@@ -130,6 +132,14 @@ class ChatExtras:
     """Names and contents of files by their URLs."""
 
 
+class UnparsedError(Exception):
+    """Items of a selection are not parsed yet. ``Library.prepare()`` does it, outside a transaction that writes."""
+
+    def __init__(self, selection: Selection) -> None:
+        super().__init__()
+        self.selection = selection
+
+
 class Library:
     """Loads items; parsed ones are cached until their version changes."""
 
@@ -138,21 +148,43 @@ class Library:
         self._files = FolderStore()
         self._casts: LRUCache[Selection, tuple[Collection[Ref], Cast]] = LRUCache(PARSED_ITEMS)
 
-    async def cast(self, connection: AsyncConnection, selection: Selection) -> Cast:
-        """Return all items of a selection; missing ones are an error of the client."""
+    async def prepare(self, database: Database, selection: Selection) -> None:
+        """Parse the items of a selection, so that a transaction need not do it while other writers wait.
+
+        Args:
+            database: The database.
+            selection: The selection; the transaction reports missing items.
+        """
+        with suppress(ServiceError):
+            async with database.read() as connection:
+                await self.cast(connection, selection)
+
+    async def cast(self, connection: AsyncConnection, selection: Selection, *, parse: bool = True) -> Cast:
+        """Return all items of a selection; missing ones are an error of the client.
+
+        Args:
+            connection: The database.
+            selection: The selection.
+            parse: False to raise ``UnparsedError`` instead of parsing items.
+        """
         modules = await all_items(connection, "module") if selection.platform == RISU_AI else []
         known = self._casts.get(selection)
         if known is not None:
             refs, cast = known
             if _key(selection, [*(await infos(connection, refs)).values(), *modules]) == cast.key:
                 return cast
-        refs, cast = await self._load(connection, selection, modules)
+        refs, cast = await self._load(connection, selection, modules, parse=parse)
         self._casts.put(selection, (refs, cast))
         return cast
 
     async def _load(
-        self, connection: AsyncConnection, selection: Selection, modules: Sequence[ItemInfo]
+        self, connection: AsyncConnection, selection: Selection, modules: Sequence[ItemInfo], *, parse: bool
     ) -> tuple[Collection[Ref], Cast]:
+        async def value(info: ItemInfo) -> object:
+            if not parse and self._parsed.get(version_of(info)) is None:
+                raise UnparsedError(selection)
+            return await self._value(connection, info)
+
         wanted = _refs(selection)
         found = await infos(connection, wanted)
         for kind, item_id in wanted:
@@ -163,19 +195,19 @@ class Library:
                 raise ServiceError(
                     422, f"the preset {item_id!r} is for the platform {platform}", code="wrong_platform", param="preset"
                 )
-        values = {ref: await self._value(connection, info) for ref, info in found.items()}
+        values = {ref: await value(info) for ref, info in found.items()}
         refs: set[Ref] = set(wanted)
         while new := {*_required_items(selection, values)} - refs:  # members of a group have books, too
             refs |= new
             more = await infos(connection, new)
-            values |= {ref: await self._value(connection, info) for ref, info in more.items()}
+            values |= {ref: await value(info) for ref, info in more.items()}
             found |= more
         refused = read_refusals(values.get(REFUSED_SCRIPTS))
         cast = replace(
             _cast(selection, values, _key(selection, [*found.values(), *modules])),
             refused_scripts=frozenset(ref for ref, info in found.items() if version_of(info) in refused),
         )
-        parsed = [await self._value(connection, info) for info in modules]
+        parsed = [await value(info) for info in modules]
         return refs, replace(cast, modules=tuple(parsed))
 
     async def chat_extras(

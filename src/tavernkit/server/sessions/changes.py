@@ -251,9 +251,10 @@ class SessionChanges:
         *,
         greeting: int | None = 0,
         options: JsonObject | None = None,
+        parse: bool = True,
     ) -> ChatState:
         """Start a chat with one of the character's greetings, or with none."""
-        cast = await self._library.cast(connection, selection)
+        cast = await self._library.cast(connection, selection, parse=parse)
         lines, details = [], {}
         if greeting is not None:
             adapter = self._adapters.of(selection.platform)

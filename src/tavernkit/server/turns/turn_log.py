@@ -21,7 +21,7 @@ from tavernkit.server.adapters.swipes import with_new_swipe
 from tavernkit.server.adapters.turn import ChangedByFailure, TurnInput, TurnResult
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.library.library import Cast, Library
+from tavernkit.server.library.library import Cast, Library, UnparsedError
 from tavernkit.server.library.models import GROUP_PREFIX
 from tavernkit.server.limits import MAX_SESSION_MESSAGES
 from tavernkit.server.sessions.changes import KnownLines, SessionChanges, with_content
@@ -130,9 +130,14 @@ class TurnLog:
         Waits while another turn has the chat.
         """
         deadline = time.monotonic() + self._config.busy_seconds
+        prepared = False
         while True:
             try:
-                return await self._open_once(request)
+                return await self._open_once(request, parse=prepared)
+            except UnparsedError as error:
+                await self._library.prepare(self._database, error.selection)
+                prepared = True  # more items than the cache keeps would never all be there
+                continue
             except (BusyError, IntegrityError) as error:
                 # An integrity error: another process has just created the same chat or turn.
                 if time.monotonic() >= deadline:
@@ -141,11 +146,11 @@ class TurnLog:
                     ) from error
             await asyncio.sleep(POLL_SECONDS * (1 + random.random()))
 
-    async def _open_once(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
+    async def _open_once(self, request: TurnRequest, *, parse: bool) -> OpenTurn | TurnOutcome:
         if request.session is None and request.chat_id is None:
             return await self._open_stateless(request)
         async with self._database.write(together=True) as connection:
-            chat = await self._chat(connection, request)
+            chat = await self._chat(connection, request, parse=parse)
             known = await known_turn(connection, request)
             if isinstance(known, TurnOutcome):
                 return known
@@ -165,7 +170,7 @@ class TurnLog:
                 return own
             await self._accounts.check(connection, request.payer)
             turn_id = known.id if known is not None else request.turn_id
-            cast = await self._library.cast(connection, chosen)
+            cast = await self._library.cast(connection, chosen, parse=parse)
             shared = await turns.read_globals(connection, request.owner, chosen.platform)
             new = 0 if own else len(request.messages)
             if new and unread + len(lines) + new > MAX_SESSION_MESSAGES:
@@ -339,7 +344,7 @@ class TurnLog:
             message_id=message_id,
         )
 
-    async def _chat(self, connection: AsyncConnection, request: TurnRequest) -> ChatState:
+    async def _chat(self, connection: AsyncConnection, request: TurnRequest, *, parse: bool) -> ChatState:
         if request.chat_id is not None:
             return await chats.get_chat(connection, request.chat_id, owner=request.owner, lock=True)
         assert request.session is not None
@@ -347,7 +352,7 @@ class TurnLog:
         if found is not None:
             return found
         return await self.sessions.new_chat(
-            connection, request.owner, request.session, request.selection, options=request.kept
+            connection, request.owner, request.session, request.selection, options=request.kept, parse=parse
         )
 
     async def finish(self, opened: OpenTurn, given: TurnInput, result: TurnResult, response: JsonObject) -> None:
