@@ -56,6 +56,52 @@ def test_talking_with_the_character(page: StudioPage) -> None:
     page.wait_for("return !document.querySelector('dialog')")
 
 
+def refuse(page: StudioPage, path: str) -> None:
+    """Answer calls of a path with an error, as a service that is busy does."""
+    page.browser.run(
+        "const call = window.fetch;"
+        "window.fetch = (to, how) => String(to).endsWith(arguments[0])"
+        " ? Promise.resolve(Response.json({error: {message: 'Not now.'}}, {status: 409})) : call(to, how)",
+        path,
+    )
+
+
+@both()
+def test_a_message_that_is_refused_can_be_sent_again(page: StudioPage) -> None:
+    page.go("Talk")
+    page.wait_for("return document.querySelectorAll('.message').length === 5")
+    refuse(page, "/talk/turn")
+    page.write("Your message", "Tell me.")
+    page.browser.keys("ctrl+enter")
+    page.wait_for_text(".problem", "Not now.")
+    page.browser.wait(lambda: page.editor("Your message").text == "Tell me.")
+    assert len(page.browser.all(".message")) == 5
+
+
+@both()
+def test_an_edited_line_that_is_refused_stays_open(page: StudioPage) -> None:
+    page.go("Talk")
+    page.wait_for("return document.querySelectorAll('.message').length === 5")
+    refuse(page, "/talk/change")
+    page.browser.one("button[aria-label='Edit line 4']").click()
+    page.write("Line of Ann", " Truly.")
+    page.click_text(".message button", "Keep")
+    page.wait_for_text(".notices", "Not now.")
+    assert page.editor("Line of Ann").text.endswith(" Truly.")
+
+
+@both()
+def test_an_undo_that_is_refused_is_not_called_done(page: StudioPage) -> None:
+    page.part("Description")
+    page.write("Description", " She hums.")
+    page.wait_for_prompt("She hums.")
+    refuse(page, "/undo")
+    page.browser.one("#undo").click()
+    page.wait_for_text(".notices", "Not now.")
+    page.browser.run_async("setTimeout(arguments[0], 50)")
+    assert "Undone" not in page.browser.one(".notices").text
+
+
 def more(page: StudioPage, line: int, name: str) -> None:
     page.browser.one(f"summary[aria-label='More for line {line}']").click()
     page.click_text(f".message:nth-child({line}) .more button", name)

@@ -277,8 +277,10 @@ export async function step(direction) {
   if (!allowed) return;
   const label = state.workspace[direction];
   look();
-  await attempt(async () => merge(await post(`/${direction}`, { build: true, since }), undefined, true));
-  tell(`${direction === "undo" ? "Undone" : "Done again"}: ${label || "the last change"}`);
+  await attempt(async () => {
+    merge(await post(`/${direction}`, { build: true, since }), undefined, true);
+    tell(`${direction === "undo" ? "Undone" : "Redone"}: ${label || "the last change"}`);
+  });
 }
 
 /**
@@ -300,12 +302,15 @@ export const removeDocument = (id) => change(() => remove(`/documents/${id}`));
 /**
  * Run something and say it if it fails.
  * @param {() => Promise<void>} work
+ * @returns {Promise<boolean>} true if it worked
  */
 export async function attempt(work) {
   try {
     await work();
+    return true;
   } catch (error) {
     if (!(error instanceof DOMException && error.name === "AbortError")) tell(message(error), true);
+    return false;
   }
 }
 

@@ -73,14 +73,20 @@ function hear(event, data, kind) {
 export async function ask(kind, words = "") {
   if (state.coming) return;
   set({ failure: "", tools: [], coming: { kind, words, replies: [] } });
+  let arrived = false;
   try {
     await settled();
-    await stream("/talk/turn", { kind, text: words }, (event, data) => hear(event, data, kind));
+    await stream("/talk/turn", { kind, text: words }, (event, data) => {
+      arrived ||= event !== "error" || Boolean(data.talk);
+      hear(event, data, kind);
+    });
     await rebuild();
   } catch (error) {
     set({ failure: message(error) });
   } finally {
     set({ coming: null });
+    // A message that was refused is not in the chat: it must not be lost.
+    if (kind === "send" && !arrived && !state.draft) set({ draft: words });
   }
 }
 
@@ -95,7 +101,7 @@ export function send() {
 /** Keep what has come so far. */
 export const stop = () => attempt(async () => void (await post("/talk/stop")));
 
-/** Change the chat without a model. @param {string} op @param {number} [index] @param {string} [words] */
+/** Change the chat without a model, and return true if it worked. @param {string} op @param {number} [index] @param {string} [words] */
 export const alter = (op, index, words) =>
   attempt(async () => {
     await settled();

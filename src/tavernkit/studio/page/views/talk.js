@@ -145,7 +145,7 @@ function TalkLine({ line, last, coming, busy, look }) {
   const [editing, setEditing] = useState(/** @type {string | null} */ (null));
   const text = coming ? (coming.kind === "continue" ? line.text : "") + coming.text || "…" : line.text;
   const reply = line.role === "assistant";
-  const keep = () => (alter("edit", line.index, editing ?? ""), setEditing(null));
+  const keep = async () => void ((await alter("edit", line.index, editing ?? "")) && setEditing(null));
   return html`<li
     class=${`message ${line.role} ${line.hidden ? "off" : ""} ${coming ? "coming" : ""}`}
     data-index=${line.index}
