@@ -159,3 +159,9 @@ async def test_what_other_protocols_have_wrong_is_named_and_not_logged(
 async def test_a_body_that_is_not_json_is_called_the_body(client: Client) -> None:
     error = (await client.post("/api/groups", content=b"{", headers=JSON)).json()["error"]
     assert (error["message"], error["param"]) == ("the body: JSON decode error", None)
+
+
+@pytest.mark.parametrize(("item_id", "status"), [("%2E", 422), ("%2E%2E", 422), ("..a", 200), (".a.b-c", 200)])
+async def test_ids_that_paths_cannot_have_are_refused(client: Client, item_id: str, status: int) -> None:
+    answer = await client.put(f"/api/personas/{item_id}", json={"name": "Bob"})
+    assert answer.status_code == status, answer.text

@@ -18,7 +18,7 @@ from tavernkit._values import thaw
 from tavernkit.cards import Bundle, load, to_bytes
 from tavernkit.errors import TavernKitError
 from tavernkit.server.api.dependencies import Reader, TheService, Writer
-from tavernkit.server.api.openai_types import ItemId, Name, Text
+from tavernkit.server.api.openai_types import ID_PATTERN, ItemId, Name, Text
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.imports import jobs
 from tavernkit.server.imports.sources import copy_upload
@@ -60,7 +60,7 @@ MEDIA_TYPES = {
     "yaml": "application/yaml",
 }
 
-PathId = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]
+PathId = Annotated[str, Path(min_length=1, max_length=100, pattern=ID_PATTERN)]
 
 
 class ItemOut(BaseModel):

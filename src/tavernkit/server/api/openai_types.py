@@ -18,7 +18,9 @@ from tavernkit.server.limits import (
 from tavernkit.server.storage.tables import storable
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS)]
-ItemId = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]
+ID_PATTERN = r"^\.*[\w-][\w.-]*$"
+"""Not only dots: clients leave ``..`` out of paths."""
+ItemId = Annotated[str, Field(min_length=1, max_length=100, pattern=ID_PATTERN)]
 Text = Annotated[str, AfterValidator(storable)]
 """Text that every database can store."""
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(storable)]
