@@ -66,8 +66,21 @@ def test_a_message_without_a_date_was_sent_just_now(date: str | None) -> None:
     assert expand("{{idleDuration}}", ALONE.replace(chat=lines, clock=lambda: NOON)) == "just now"
 
 
-def test_an_offset_of_too_many_digits_is_no_time() -> None:
-    assert expand("{{time::UTC+1234567890}}", ALONE.replace(clock=lambda: NOON)) == "Invalid date"
+@pytest.mark.parametrize(
+    ("offset", "text"),
+    [
+        ("+000000000002", "2:00 PM"),
+        ("+1234567890", "7:30 AM"),
+        ("-1234567890", "4:30 PM"),
+        ("+123456789012", "6:12 PM"),
+        ("+144000000000", "Invalid date"),
+        ("-" + "9" * 5000, "Invalid date"),
+    ],
+)
+def test_offsets_may_be_any_number_of_minutes_that_gives_a_javascript_date(offset: str, text: str) -> None:
+    environment = ALONE.replace(clock=lambda: NOON)
+    assert expand(f"{{{{time::UTC{offset}}}}}", environment) == text
+    assert LegacyMacroEngine().expand(f"{{{{time_UTC{offset}}}}}", environment) == text
 
 
 @pytest.mark.parametrize(("macro", "kept"), [("{{newline::-2}}", True), ("{{newline::-0}}", False)])

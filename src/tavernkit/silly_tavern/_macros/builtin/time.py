@@ -23,18 +23,20 @@ FORMATS = {"time": "h:mm A", "date": "MMMM D, YYYY", "weekday": "dddd", "isotime
 
 _UTC_OFFSET = re.compile(r"UTC([+-][0-9]+)\Z")
 _MINUTES_FROM = 16
-_MAX_OFFSET_DIGITS = 9
+_MINUTES_A_DAY = 1440
+_MAX_TIME = 8.64e15
+"""The last millisecond of a JavaScript date, before or after 1970."""
 
 
 def time_at_offset(environment: MacroEnvironment, offset: str) -> str:
     """Return the time of day at an offset from UTC: in hours if it is below 16, else in minutes."""
-    if len(offset) > _MAX_OFFSET_DIGITS:
-        return INVALID_DATE
-    number = int(offset)
+    number = float(offset)
     minutes = number * 60 if abs(number) < _MINUTES_FROM else number
-    # A datetime zone is less than a day; Moment's may be any number of minutes.
-    shifted = environment.clock().astimezone(UTC) + timedelta(minutes=minutes)
-    return format_time(shifted, FORMATS["time"])
+    now = environment.clock().astimezone(UTC)
+    if abs(epoch_milliseconds(now) + minutes * 60_000) > _MAX_TIME:
+        return INVALID_DATE
+    # Moment's zones may be any number of minutes; whole days do not change the time of day.
+    return format_time(now + timedelta(minutes=minutes % _MINUTES_A_DAY), FORMATS["time"])
 
 
 def idle_duration(environment: MacroEnvironment) -> str:
