@@ -43,6 +43,9 @@ def imported(name: str, **options: Any) -> st.ImportedCard:
         ("end. ", "end"),
         ("\x00\x1f\x80\x9fok", "ok"),
         ("ä" * 200, "ä" * 127),
+        ("half \ud83d", "half \ufffd"),
+        ("\ud83d\ude00", "😀"),
+        ("x" * 253 + "\ud83d", "x" * 253),
     ],
 )
 def test_names_are_made_safe_for_files(name: str, expected: str) -> None:

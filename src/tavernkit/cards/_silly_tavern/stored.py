@@ -9,7 +9,16 @@ from datetime import datetime
 from typing import Literal
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import UNDEFINED, json_parse, json_stringify, to_number, to_string, trim, truthy
+from tavernkit._text.js_values import (
+    UNDEFINED,
+    join_surrogates,
+    json_parse,
+    json_stringify,
+    to_number,
+    to_string,
+    trim,
+    truthy,
+)
 from tavernkit._values import Json, JsonObject, deep_merge, is_mapping, is_object, is_sequence, thaw, thaw_object
 from tavernkit.cards._character import REQUIRED
 from tavernkit.cards._json_text import check_depth
@@ -273,19 +282,23 @@ _CONTROL = re.compile(r"[\x00-\x1f\x80-\x9f]")
 _DOTS = re.compile(r"\A\.+\Z")
 _RESERVED = re.compile(r"\A(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?\Z", re.IGNORECASE | re.DOTALL)
 _TRAILING = re.compile(r"(?<![. ])[. ]++\Z")
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def sanitize(name: object, replacement: str = "") -> str:
-    """Remove characters that a file name cannot have; raises ``ImportFailedError`` if the name is not text."""
+    """Remove characters that a file name cannot have; raises ``ImportFailedError`` if the name is not text.
+
+    Half characters become U+FFFD, as in the names of files that Node.js writes.
+    """
     if not isinstance(name, str):
         raise ImportFailedError(f"the name is {type(name).__name__}, not a string")
     for pattern in (_ILLEGAL, _CONTROL, _DOTS, _RESERVED, _TRAILING):
         name = pattern.sub(replacement, name)
-    return _cut(name)
+    return _cut(_HALF_CHARACTER.sub("\ufffd", join_surrogates(name)))
 
 
 def _cut(name: str) -> str:
-    encoded = name.encode("utf-8", errors="replace")
+    encoded = name.encode()
     return name if len(encoded) <= MAX_NAME_BYTES else encoded[:MAX_NAME_BYTES].decode("utf-8", errors="ignore")
 
 
@@ -293,7 +306,7 @@ def free_name(name: str, taken: Container[str]) -> str:
     """Return the name, or the name with the first number that makes it unique."""
     if not name:
         raise ImportFailedError("the character has no name that could be a file name")
-    if len(f"{name}.png".encode("utf-8", errors="replace")) > MAX_NAME_BYTES:
+    if len(f"{name}.png".encode()) > MAX_NAME_BYTES:
         raise ImportRefusedError("the name is too long for a file")
     chosen, number = name, 0
     while chosen in taken:
