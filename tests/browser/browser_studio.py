@@ -190,6 +190,36 @@ def test_undo_and_redo_by_keyboard(page: StudioPage) -> None:
 
 
 @both()
+def test_a_number_stays_as_it_is_typed(page: StudioPage) -> None:
+    page.part("Settings")
+    page.wait_for("return document.querySelector('[data-pointer=\"/temperature\"]')")
+    field = page.browser.one("[data-pointer='/temperature']")
+    value = "return document.querySelector('[data-pointer=\"/temperature\"]').value"
+    field.click()
+    page.browser.keys("ctrl+a", *"0.75", "backspace", "backspace")
+    page.browser.run_async("setTimeout(arguments[0], 200)")
+    page.browser.keys("5")
+    assert page.browser.run(value) == "0.5"
+    # What was emptied, one digit after the other, stays empty until something else has the focus.
+    page.browser.keys("ctrl+a", *"12", "backspace", "backspace")
+    page.browser.run_async("setTimeout(arguments[0], 200)")
+    page.browser.keys("2")
+    assert page.browser.run(value) == "2"
+    page.browser.keys("backspace", "tab")
+    page.wait_for("return document.querySelector('[data-pointer=\"/temperature\"]').value === '2'")
+    page.browser.keys("ctrl+z")
+    page.wait_for("return document.querySelector('[data-pointer=\"/temperature\"]').value !== '2'")
+
+
+@both()
+def test_a_page_without_https_adds_prompts(page: StudioPage) -> None:
+    page.browser.run("Crypto.prototype.randomUUID = undefined")
+    page.part("Prompts")
+    page.click_text("button", "Add a prompt")
+    page.wait_for_text(".order .name", "New prompt")
+
+
+@both()
 def test_saving_shows_the_difference_first_and_keeps_a_copy(page: StudioPage) -> None:
     card = page.folder / "aria.json"
     before = card.read_bytes()

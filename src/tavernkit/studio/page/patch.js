@@ -15,6 +15,15 @@ export const parts = (pointer) =>
 /** @param {string | number} part */
 export const escape = (part) => String(part).replaceAll("~", "~0").replaceAll("/", "~1");
 
+/** A random id. Browsers have crypto.randomUUID only for pages from HTTPS or from the machine itself. */
+export function newId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  const digits = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return digits.replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
+}
+
 /**
  * The value at a pointer, or undefined.
  * @param {Json} data

@@ -109,12 +109,18 @@ export function TextField(props) {
 
 /** A number in a document; empty means null where that is allowed. @param {FieldProps & {least?: number, most?: number, nullable?: boolean, hint?: string, step?: number | string}} props */
 export function NumberField(props) {
+  const value = valueOf(props) ?? null;
+  const text = String(value ?? "");
+  const [typed, setTyped] = useState({ text, value });
+  // While it is typed, "0." must not become "0", and what was emptied must not be filled in again.
+  const shown = typed.value === value ? typed.text : text;
   /** @param {any} event */
   const change = (event) => {
     const text = event.target.value;
-    if (text === "" && !props.nullable) return;
     const number = text === "" ? null : Number(text);
-    if (number === null || Number.isFinite(number)) setValue(props.document, props.pointer, number);
+    const allowed = number === null ? props.nullable : Number.isFinite(number);
+    setTyped({ text, value: allowed ? number : value });
+    if (allowed) setValue(props.document, props.pointer, number);
   };
   return html`<${Labelled} ...${props}>
     <input
@@ -122,10 +128,11 @@ export function NumberField(props) {
       min=${props.least}
       max=${props.most}
       step=${props.step ?? 1}
-      value=${valueOf(props) ?? ""}
+      value=${shown}
       placeholder=${props.nullable ? props.hint || "as set globally" : ""}
       data-pointer=${props.pointer}
       onInput=${change}
+      onBlur=${() => setTyped({ text, value })}
     />
   <//>`;
 }

@@ -1,6 +1,6 @@
 /** Presets: prompts in their order, and settings. */
 
-import { at } from "../patch.js";
+import { at, newId } from "../patch.js";
 import { documentOf, edit, reveal, tell } from "../store.js";
 import { html, useRef, useState } from "../vendor/preact.js";
 import { CheckField, ChoiceField, Empty, LongField, NumberField, TextField } from "../widgets.js";
@@ -157,7 +157,7 @@ export function PresetPrompts({ document: id, place }) {
       reveal({ document: id, pointer: `${list}/${rows.length}` });
       return;
     }
-    const identifier = crypto.randomUUID();
+    const identifier = newId();
     const value = { identifier, name: "New prompt", role: "system", content: "", system_prompt: false, marker: false };
     const count = at(document?.data, "/prompts").length;
     edit(

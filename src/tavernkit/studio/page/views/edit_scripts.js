@@ -1,6 +1,6 @@
 /** Regex scripts: in files of their own, in cards and in presets, of both programs. */
 
-import { at } from "../patch.js";
+import { at, newId } from "../patch.js";
 import { documentOf, edit, reveal, setValue } from "../store.js";
 import { html } from "../vendor/preact.js";
 import { CheckField, ChoiceField, Empty, LongField, NumberField, TextField } from "../widgets.js";
@@ -31,7 +31,7 @@ export const RegexScripts = (props) =>
     title="scriptName"
     form=${Script}
     fresh=${() => ({
-      id: crypto.randomUUID(),
+      id: newId(),
       scriptName: "New script",
       findRegex: "",
       replaceString: "",
