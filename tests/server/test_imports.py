@@ -559,6 +559,34 @@ async def test_sessions_of_a_save_have_the_prompts_of_the_save(start: StartApp, 
         assert "secret" not in plain
 
 
+@pytest.mark.parametrize(
+    ("index", "expected"), [(0, {"name": "Own", "image": "face.png", "unknown": 2}), (1, {"name": "RisuAI"})]
+)
+async def test_a_save_gives_the_whole_preset_in_use(
+    client: Client, tmp_path: Path, index: int, expected: dict[str, object]
+) -> None:
+    """The database has all values of the preset in use, which need not be stored as a preset."""
+    database: dict[str, Any] = {
+        "characters": [],
+        "mainPrompt": "In use.",
+        "temperature": 33,
+        "top_k": 7,
+        "presetRegex": [{"comment": "r", "in": "a", "out": "b", "type": "editinput"}],
+        "unknown": 2,
+        "openAIKey": "secret-1",
+        "username": "Ann",
+        "botPresets": [{"name": "Own", "image": "face.png", "unknown": 1, "regex": []}],
+        "botPresetsId": index,
+    }
+    Save.from_json(database).save(tmp_path / "x.bin")
+    await finished(client, {"file": ("x.bin", (tmp_path / "x.bin").read_bytes())})
+    stored = {each["name"]: each["id"] for each in (await client.get("/api/presets")).json()["data"]}
+    content = (await client.get(f"/api/presets/{stored[expected['name']]}")).json()["content"]
+    shared = {"mainPrompt": "In use.", "temperature": 33, "top_k": 7, "regex": database["presetRegex"]}
+    assert content | shared | expected == content
+    assert not {"username", "characters", "openAIKey", "presetRegex"} & content.keys()
+
+
 async def test_a_damaged_save_of_risuai_fails_with_a_reason(client: Client) -> None:
     job = await finished(client, {"file": ("backup.bin", b"nothing of the kind")})
     assert job["status"] == "failed"

@@ -86,15 +86,12 @@ class SaveSource:
 
     def preset_items(self) -> Iterator[tuple[str, NewItem]]:
         """Yield every preset; the active one with its current values, all without the user's keys."""
-        # Not above: these load RisuAI's engines, which a service without saves does not need.
-        from tavernkit.risu_ai._files.preset import preset_from_database
+        # Not above: it loads RisuAI's engines, which a service without saves does not need.
         from tavernkit.risu_ai._files.preset_file import write_preset
 
         presets = {str(index): preset for index, preset in enumerate(self._save.presets)}
-        active = self._active_preset
-        old = presets.get(active)
-        live = preset_from_database(self._save.settings.raw, {} if old is None else old.raw)
-        presets[active] = risu_ai.Preset.from_json({"name": _LIVE_NAME, **live}, warn=_ignore)
+        live = self._save.settings.preset
+        presets[self._active_preset] = live if "name" in live.raw else live.replace(name=_LIVE_NAME)
         for key, preset in presets.items():
             content = write_preset(preset, ".json")
             yield f"presets/{key}", read_item("preset", f"{preset.name}.json", content, name=preset.name)
@@ -161,7 +158,3 @@ class SaveSource:
 
 def _persona_item(name: str | None, prompt: str | None) -> NewItem:
     return persona_item(StoredPersona(name=name or "User", description=prompt or ""))
-
-
-def _ignore(_: str) -> None:
-    """Ignore a warning that was reported when the save was read."""
