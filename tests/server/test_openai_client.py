@@ -53,6 +53,15 @@ def test_a_stream(loopback: Loopback) -> None:
     assert chunks[-1].usage is not None
     assert chunks[-2].choices[0].finish_reason == "stop"
     assert len({chunk.id for chunk in chunks}) == 1
+    assert all("usage" in chunk.model_fields_set for chunk in chunks)
+    assert all(chunk.usage is None for chunk in chunks[:-1])
+
+
+def test_a_stream_may_leave_the_usage_undecided(loopback: Loopback) -> None:
+    with loopback(ScriptedModel(streamed("Hi", "."))) as url, client_of(url) as client:
+        options: Any = {"include_usage": None}
+        chunks = list(client.chat.completions.create(model="aria", messages=HELLO, stream=True, stream_options=options))
+    assert not any("usage" in chunk.model_fields_set for chunk in chunks)
 
 
 async def test_the_asynchronous_client(loopback: Loopback) -> None:

@@ -180,7 +180,8 @@ async def _events(
     body: ChatCompletionRequest, asked: Sequence[Asked], pieces: Sequence[AsyncGenerator[ReplyPiece | SpeakerChange]]
 ) -> AsyncGenerator[bytes]:
     """Yield all choices, one after the other; they are generated at the same time."""
-    writer = ChunkWriter(f"chatcmpl-{asked[0].turn_id}", body.model, int(time.time()))
+    with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
+    writer = ChunkWriter(f"chatcmpl-{asked[0].turn_id}", body.model, int(time.time()), with_usage=with_usage)
     usages: list[Json] = []
     for index, (each, own) in enumerate(zip(asked, pieces, strict=True)):
         writer.index = index
@@ -188,7 +189,7 @@ async def _events(
             yield event
         if len(usages) == index:
             return  # it failed and reported that
-    if body.stream_options is not None and body.stream_options.include_usage:
+    if with_usage:
         yield writer.usage(summed_usage(usages))
     yield DONE
 

@@ -42,7 +42,7 @@ class ChatMessageIn(BaseModel):
 class StreamOptions(BaseModel):
     """Options of a stream."""
 
-    include_usage: bool = False
+    include_usage: bool | None = False
 
 
 class TavernKitOptions(BaseModel):

@@ -181,7 +181,15 @@ def _choice(index: int, response: JsonObject) -> JsonObject:
 class ChunkWriter:
     """Writes the events of one stream."""
 
-    def __init__(self, completion_id: str, model: str, created: int) -> None:
+    def __init__(self, completion_id: str, model: str, created: int, *, with_usage: bool = False) -> None:
+        """Start a stream.
+
+        Args:
+            completion_id: The id of the answer.
+            model: The model that the client asked.
+            created: When, in seconds.
+            with_usage: True if token counts follow at the end; as with OpenAI, they are null until then.
+        """
         self.index = 0
         """The index of the choice."""
         self._head: JsonObject = {
@@ -189,6 +197,7 @@ class ChunkWriter:
             "object": "chat.completion.chunk",
             "created": created,
             "model": model,
+            **({"usage": None} if with_usage else {}),
         }
 
     def delta(
