@@ -62,6 +62,13 @@ def test_nothing_hostile_becomes_markup() -> None:
     assert "49" not in re.findall(r">\s*49\s*<", page)
 
 
+def test_half_characters_do_not_keep_the_page_from_being_saved() -> None:
+    page = render_html(overview(Plan([Block("user", "cut \ud83d")])), messages=[{"content": "said \ud83d"}])
+    shown = page.encode().decode()
+    assert "cut \ufffd" in shown
+    assert "said \ufffd" in shown
+
+
 def test_the_page_needs_no_network() -> None:
     page = render_html(overview(hostile_plan()))
     assert "Content-Security-Policy" in page

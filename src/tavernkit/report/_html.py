@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -15,11 +16,13 @@ from tavernkit.cache import CacheReport
 from tavernkit.prompt import Moved
 from tavernkit.report._overview import FAMILIES, Overview
 
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+
 
 def render_html(view: Overview, *, title: str = "What the model sees", messages: object = None) -> str:
     """Write the page. All texts in it are escaped: cards, chats and books are not trusted.
 
-    The page's policy allows only its own script.
+    The page's policy allows only its own script. Half characters, which UTF-8 cannot encode, become U+FFFD.
 
     Args:
         view: What to show.
@@ -37,7 +40,7 @@ def render_html(view: Overview, *, title: str = "What the model sees", messages:
     sources = list(
         dict.fromkeys(words.source for part in view.parts for words in part.words if words.source is not None)
     )
-    return template.render(
+    page = template.render(
         title=title,
         view=view,
         families=families,
@@ -53,6 +56,7 @@ def render_html(view: Overview, *, title: str = "What the model sees", messages:
         script_hash=_hash(script),
         style_hash=_hash(style),
     )
+    return _HALF_CHARACTER.sub("\ufffd", page)
 
 
 def render_cache_html(report: CacheReport, *, title: str = "Prompt cache", moved: Sequence[Moved] = ()) -> str:
