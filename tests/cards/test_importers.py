@@ -268,6 +268,18 @@ def test_assets_with_one_name_are_numbered() -> None:
     assert names == [f"assets/emotion/image/{stem}.png" for stem in stems]
 
 
+def test_numbers_that_json_cannot_write_are_exported_as_null() -> None:
+    character = {
+        "name": "I",
+        "extentions": {"acme": [float("inf"), 1]},
+        "globalLore": [{"key": "a", "content": "NaN", "insertorder": float("nan")}],
+    }
+    data = risu.export_charx(character, str.encode, now=0, new_id=lambda: "id")
+    back: Any = risu.import_file("a.charx", data).character
+    assert back["extentions"] == {"acme": [None, 1]}
+    assert back["globalLore"] == [{"key": "a", "content": "NaN", "insertorder": None}]
+
+
 def test_many_assets_with_one_name_are_exported_in_linear_time() -> None:
     images = [["joy", "@"]] * 20_000
     with linear_time():
