@@ -230,6 +230,16 @@ async def test_a_previewed_message_changes_nothing() -> None:
     assert made.snapshot() == before
 
 
+async def test_an_empty_message_that_continues_the_last_reply_is_previewed_so() -> None:
+    made, _ = chat(settings=st.Settings.from_json({"power_user": {"continue_on_send": True}}))
+    await made.send("Hi")
+    previewed = made.preview()
+    turn = await made.send()
+    assert (turn.kind, made.lines[-1]["mes"]) == ("continue", "Reply 1. Reply 2.")
+    assert turn.plan is not None
+    assert [*previewed.messages] == [*turn.plan.messages]
+
+
 async def test_a_swipe_can_be_asked_for_whichever_is_shown() -> None:
     made, _ = chat()
     await made.send("Hi")

@@ -149,12 +149,8 @@ class Chat(EditableChat):
         """
         if trim(text).startswith("/"):
             return await self.run_command(text)
-        context = self.state.context()
-        lines = self.state.turn_lines
-        if not text and context.group is None and context.settings.power_user.continue_on_send and lines:
-            last = lines[-1]
-            if not chat_lines.is_user(last) and not chat_lines.is_hidden(last):
-                return await self.continue_reply()
+        if not text and self._continues_on_send():
+            return await self.continue_reply()
         return await self._turn("send", "normal", text, speaker=speaker)
 
     async def answer(self, *, speaker: str | None = None) -> Turn:
@@ -222,13 +218,20 @@ class Chat(EditableChat):
 
     def preview(self, text: str = "") -> ChatPlan:
         """Return the prompt that ``send()`` would send. Nothing changes."""
-        return self.state.build("normal", text)
+        return self.state.build("continue" if not text and self._continues_on_send() else "normal", text)
 
     async def run_command(self, text: str) -> Turn:
         """Run a slash command. The turn's text is its result."""
         from tavernkit.silly_tavern._conversation.commands import run_command
 
         return await run_command(self, text)
+
+    def _continues_on_send(self) -> bool:
+        """Return True if an empty message continues the last reply, as the settings say."""
+        context, lines = self.state.context(), self.state.turn_lines
+        if context.group is not None or not context.settings.power_user.continue_on_send or not lines:
+            return False
+        return not chat_lines.is_user(lines[-1]) and not chat_lines.is_hidden(lines[-1])
 
     async def _turn(
         self,
