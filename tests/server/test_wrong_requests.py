@@ -165,3 +165,14 @@ async def test_a_body_that_is_not_json_is_called_the_body(client: Client) -> Non
 async def test_ids_that_paths_cannot_have_are_refused(client: Client, item_id: str, status: int) -> None:
     answer = await client.put(f"/api/personas/{item_id}", json={"name": "Bob"})
     assert answer.status_code == status, answer.text
+
+
+@pytest.mark.parametrize("wrong", ["json", 5, ["json_object"]])
+async def test_a_format_of_replies_is_an_object(client: Client, wrong: object) -> None:
+    body = {"model": "aria", "messages": [{"role": "user", "content": "x"}], "response_format": wrong}
+    refused = await client.post("/v1/chat/completions", json=body)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "response_format"
+    session = (await client.post("/api/sessions", json={"model": "aria"})).json()["id"]
+    options = {"content": "x", "options": {"response_format": wrong}}
+    assert (await client.post(f"/api/sessions/{session}/messages", json=options)).status_code == 422

@@ -242,7 +242,8 @@ def parse_model(model: str, options: TavernKitOptions) -> Selection:
 
 def passed_on(body: ChatCompletionRequest, known: Container[str] = PASSED_ON) -> JsonObject:
     """Return the options that are passed to the model unchanged."""
-    given: JsonObject = storable_json({**(body.model_extra or {}), "tools": body.tools or None})
+    typed = {"tools": body.tools or None, "response_format": body.response_format}
+    given: JsonObject = storable_json({**(body.model_extra or {}), **typed})
     return {name: value for name, value in given.items() if name in known and is_given(name, value)}
 
 

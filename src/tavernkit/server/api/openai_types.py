@@ -95,6 +95,7 @@ class ChatCompletionRequest(BaseModel):
     user: str | None = Field(default=None, max_length=MAX_ID_CHARACTERS)
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = 1
     tools: list[dict[str, JsonValue]] | None = Field(default=None, max_length=MAX_TOOLS)
+    response_format: dict[str, JsonValue] | None = None
     tavernkit: TavernKitOptions = Field(default_factory=TavernKitOptions)
 
 

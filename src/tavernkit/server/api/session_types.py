@@ -22,6 +22,8 @@ def _check_options(options: dict[str, JsonValue]) -> dict[str, JsonValue]:
     unknown = sorted(set(options) - set(PASSED_ON))
     if unknown:
         raise ValueError(f"the option {unknown[0]!r} is not known")
+    if not isinstance(options.get("response_format"), dict | None):
+        raise ValueError("response_format must be an object")  # noqa: TRY004  # pydantic's errors are of this kind
     return {name: value for name, value in options.items() if is_given(name, value)}
 
 
