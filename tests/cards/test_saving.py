@@ -332,3 +332,9 @@ def test_text_chunks_of_assets_fit_what_risuai_reads() -> None:
     assert keys == [b"chara-ext-asset_:0"]
     assert load(written).assets[0].read() == b"bytes"
     assert len(text_chunk("a", b"")) == 14
+
+
+def test_numbers_that_json_cannot_write_are_saved_as_null(tmp_path: Path) -> None:
+    character = Character(name="Ann", extensions={"acme": [float("nan"), float("inf"), 1]})
+    save(character, tmp_path / "ann.json")
+    assert load(tmp_path / "ann.json").character.extensions["acme"] == (None, None, 1)

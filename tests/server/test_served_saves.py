@@ -65,6 +65,13 @@ async def test_an_unchanged_save_adds_nothing(client: Client, tmp_path: Path) ->
     assert await listed(client) == before
 
 
+async def test_a_save_with_infinite_numbers_is_imported(client: Client, tmp_path: Path) -> None:
+    database = copy.deepcopy(DATABASE)
+    database["characters"][0] |= {"modification_date": float("inf"), "creation_date": float("nan")}
+    await begin(client, tmp_path / "save.bin", database)
+    assert "characters" in [kind for kind, _, _ in await listed(client)]
+
+
 async def test_what_changes_in_a_save_becomes_a_new_version(client: Client, tmp_path: Path) -> None:
     await begin(client, tmp_path / "save.bin", DATABASE)
     before = await listed(client)

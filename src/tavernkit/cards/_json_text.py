@@ -160,12 +160,22 @@ class _Reader:
 
 
 def dump_json(value: object, *, indent: int | None = None) -> str:
-    """Write JSON, compact or indented. Only lone surrogates are escaped, so the text is valid UTF-8."""
+    """Write JSON, compact or indented. Only lone surrogates are escaped, so the text is valid UTF-8.
+
+    NaN and infinity, which saves can contain and JSON cannot, become null, as ``JSON.stringify`` writes them.
+    """
     separators = (",", ": ") if indent is not None else (",", ":")
-    try:
-        text = json.dumps(
+
+    def written(value: object) -> str:
+        return json.dumps(
             value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators, default=thaw
         )
+
+    try:
+        try:
+            text = written(value)
+        except ValueError:
+            text = written(json.loads(json.dumps(value, default=thaw), parse_constant=lambda _: None))
     except RecursionError as error:
         raise LimitExceededError("the JSON to write is nested too deeply", limit="max_json_depth") from error
     if text.isascii():  # checking every character takes longer than writing them

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import posixpath
 import re
 import uuid
@@ -20,7 +19,6 @@ from tavernkit.cards._placement import kind_of
 from tavernkit.cards._png import placeholder_png
 from tavernkit.cards._risu_ai.character import TEXT_FIELDS, book_from_lorebook
 from tavernkit.cards._risum import Module, write_risum
-from tavernkit.errors import LimitExceededError
 
 MAX_NAME = 100
 """How many characters of an asset's name go into its path."""
@@ -102,16 +100,8 @@ def export_charx(
             archive.write(path, read_asset(asset.source) if asset.source else placeholder_png())
             listed.append({"type": asset.type, "uri": f"embeded://{path}", "name": asset.name, "ext": asset.ext})
         archive.write(MODULE, _module(character, (new_id or _uuid)()))
-        archive.write(CARD, dump_json(_finite(card_of(character, listed, now))).encode())
+        archive.write(CARD, dump_json(card_of(character, listed, now)).encode())
     return out.getvalue()
-
-
-def _finite(content: JsonObject) -> JsonObject:
-    """Replace NaN and infinity by null, as ``JSON.stringify`` does: a save can contain them, JSON cannot."""
-    try:
-        return json.loads(json.dumps(content), parse_constant=lambda _: None)
-    except RecursionError as error:
-        raise LimitExceededError("the character is nested too deeply", limit="max_json_depth") from error
 
 
 def _uuid() -> str:
@@ -165,7 +155,7 @@ def _module(character: Mapping[str, object], identifier: str) -> bytes:
         "assets": [],
     }
     out = io.BytesIO()
-    write_risum(out, Module.from_json(_finite(content)))
+    write_risum(out, Module.from_json(content))
     return out.getvalue()
 
 

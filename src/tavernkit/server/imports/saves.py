@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,7 +81,7 @@ class SaveSource:
 
         # The same character makes the same file, so that it is not stored again.
         changed = raw.get("modification_date")
-        now = int(changed) if isinstance(changed, (int, float)) else 0
+        now = int(changed) if isinstance(changed, (int, float)) and math.isfinite(changed) else 0
         content = export_charx(with_kept_fields(raw), read, now=now, new_id=lambda: character.id)
         return read_item("character", f"{character.id}.charx", content, name=character.name or character.id)
 
