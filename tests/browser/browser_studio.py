@@ -212,6 +212,29 @@ def test_a_number_stays_as_it_is_typed(page: StudioPage) -> None:
 
 
 @both()
+def test_what_is_typed_after_a_refused_edit_is_sent(page: StudioPage) -> None:
+    page.part("Description")
+    page.browser.run(
+        "const call = window.fetch; let refused = false;"
+        "window.fetch = (to, how) => {"
+        " if (String(to).endsWith('/edit') && !refused) {"
+        "  refused = true;"
+        "  return Promise.resolve(Response.json({error: {message: 'Not now.'}}, {status: 409}));"
+        " }"
+        " const wait = String(to).endsWith('/workspace') ? 1000 : 0;"
+        " return new Promise(done => setTimeout(done, wait)).then(() => call(to, how));"
+        "}"
+    )
+    page.write("Description", " She hums")
+    page.wait_for_text(".notices", "Not now.")
+    page.browser.keys(*" aloud.")
+    page.wait_for_prompt("She hums aloud.")
+    assert page.browser.one("#undo").attribute("aria-disabled") == "false"
+    page.part("Description")
+    assert page.editor("Description").text.endswith("She hums aloud.")
+
+
+@both()
 def test_a_page_without_https_adds_prompts(page: StudioPage) -> None:
     page.browser.run("Crypto.prototype.randomUUID = undefined")
     page.part("Prompts")
@@ -370,8 +393,8 @@ def test_a_preset_of_risuai_is_edited(page: StudioPage) -> None:
     text = page.prompt()
     assert text.index("Her: ") < text.index("Write quickly.") < text.index("And never stop.")
     page.part("Settings")
-    page.browser.one("input[data-pointer='/maxContext']").clear()
-    page.browser.one("input[data-pointer='/maxContext']").type("6000")
+    page.browser.one("input[data-pointer='/maxContext']").click()
+    page.browser.keys("ctrl+a", *"6000")
     page.go("Prompt")
     page.wait_for_text(".budget", "of 5,650 tokens")  # 300 are for the reply, 50 to be safe
 
@@ -657,9 +680,11 @@ def test_without_its_token_the_page_asks_for_a_key(browser: Browser, folder: Pat
         browser.run("sessionStorage.clear()")
         browser.open(address.partition("#")[0])
         browser.wait(lambda: browser.all("input[type=password]"))
+        browser.keys("ctrl+s", "ctrl+z")  # there is nothing to save or undo yet
         browser.one("input[type=password]").type("the-token")
         browser.keys("enter")
         browser.wait(lambda: browser.all(".block"))
+        assert not browser.all("dialog")
 
 
 ASKED_BY_ANOTHER = """

@@ -1,7 +1,7 @@
 /** The studio's frame: its bar, its views, its theme. */
 
 import { keepToken } from "./api.js";
-import { dismiss, open, show, step, useStudio } from "./store.js";
+import { current, dismiss, open, show, step, useStudio } from "./store.js";
 import { html, render, useEffect, useErrorBoundary, useState } from "./vendor/preact.js";
 import { Compare } from "./views/compare.js";
 import { EditView } from "./views/edit.js";
@@ -60,7 +60,7 @@ function Studio() {
   useEffect(() => {
     /** @param {KeyboardEvent} event */
     const press = (event) => {
-      if (!(event.ctrlKey || event.metaKey) || event.altKey) return;
+      if (!(event.ctrlKey || event.metaKey) || event.altKey || current().phase !== "ready") return;
       const key = event.key.toLowerCase();
       if (key === "s") setDialog("save");
       else if (key === "z") void step(event.shiftKey ? "redo" : "undo");

@@ -92,6 +92,15 @@ export async function open() {
 /** @param {import("./types").Workspace} workspace */
 function install(workspace) {
   const documents = new Map(workspace.documents.map((document) => [document.id, document]));
+  // Edits that were made meanwhile are still on their way.
+  for (const each of queue.flatMap(({ edits }) => edits)) {
+    const document = documents.get(each.document);
+    try {
+      if (document) documents.set(document.id, { ...document, data: apply(document.data, each), saved: false });
+    } catch {
+      // Its place is gone: the service will refuse it.
+    }
+  }
   set({ phase: "ready", workspace, documents });
 }
 
@@ -185,7 +194,8 @@ async function send() {
     await open();
   } finally {
     sending = false;
-    set({ waiting: false });
+    set({ waiting: queue.length > 0 });
+    if (queue.length > 0) void send(); // made while the workspace was read again
   }
 }
 
