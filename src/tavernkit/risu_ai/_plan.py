@@ -8,10 +8,11 @@ from dataclasses import field
 from typing import TYPE_CHECKING, cast
 
 from tavernkit._dataclass import dataclass
+from tavernkit._text.traced import Origin, trace
 from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, LRUCache, freeze_object, is_sequence
 from tavernkit.budget._limits import LONG_TEXT_CHARACTERS
 from tavernkit.errors import Warn, log_warning
-from tavernkit.prompt._block import Block, Message
+from tavernkit.prompt._block import Block, Message, with_field
 from tavernkit.prompt._plan import Plan
 from tavernkit.risu_ai._budget import encoder
 from tavernkit.risu_ai._cbs.blocks import unescape
@@ -33,6 +34,7 @@ from tavernkit.risu_ai._requests.text_completion import TextRules, cut_reply, st
 
 if TYPE_CHECKING:
     from tavernkit.models._request import WireRequest
+    from tavernkit.prompt._source_mapping import Again, TracedBuild
 
 
 def llm_options(preset: Preset, input_tokens: int) -> dict[str, object]:
@@ -121,7 +123,8 @@ class RisuPlan(Plan):
         source = source_of("chat", "tool calls", "the model called tools before it answered")
         rules = dataclasses.replace(self.rules, tool_calls={**self.rules.tool_calls, **calls})
         block = Block(role="assistant", content=text, id="tool calls", metadata={"source": source})
-        return dataclasses.replace(self, blocks=(*self.blocks, block), rules=rules)
+        again = None if self.again is None else _again_with(block, rules, self.again)
+        return dataclasses.replace(self, blocks=(*self.blocks, block), rules=rules, again=again)
 
     def prompt_messages(self) -> list[PromptMessage]:
         """Return the messages with all of RisuAI's data, as built; a message shown twice is one object."""
@@ -350,3 +353,28 @@ def prompt_message(block: Block) -> PromptMessage:
         cache_point=bool(metadata.get("cache_point")),
         source=cast("FrozenObject", metadata.get("source") or EMPTY_OBJECT),
     )
+
+
+def _again_with(block: Block, rules: RequestRules, again: Again) -> Again:
+    """Return a function that builds a plan again, to which a block was added that the build does not know.
+
+    Args:
+        block: The block.
+        rules: The rules of the plan, which write that block.
+        again: Builds the plan without the block.
+    """
+
+    def built(plan: Plan) -> TracedBuild:
+        others = [each for each in plan.blocks if each is not block]
+        found = again(plan.with_blocks(others))
+        if len(others) == len(plan.blocks):
+            return found
+        at = next(index for index, each in enumerate(plan.blocks) if each is block)
+        text = trace(block.content, Origin("block", block.id, "", block.content))
+        if found.contents is not None:
+            contents = (*found.contents[:at], text, *found.contents[at:])
+            return dataclasses.replace(found, contents=contents)
+        blocks = (*found.plan.blocks[:at], with_field(block, "content", text), *found.plan.blocks[at:])
+        return dataclasses.replace(found, plan=found.plan.replace(blocks=blocks, rules=rules))
+
+    return built

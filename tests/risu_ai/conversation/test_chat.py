@@ -299,6 +299,7 @@ async def test_tools_are_called_and_their_results_stay_in_the_chat() -> None:
     asked = host.plans[1].messages
     assert [message.role for message in asked][-3:] == ["assistant", "tool", "assistant"]
     assert asked[-2].content == 'weather of {"at": "sea"}'
+    assert all(plan.source_map().exact for plan in host.plans)
     again, _ = made()
     again.restore(json.loads(json.dumps(chat.snapshot())))
     again.host = host
