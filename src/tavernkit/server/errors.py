@@ -24,7 +24,7 @@ class ServiceError(TavernKitError):
 
 
 def server_failure() -> ServiceError:
-    """Return the error for a mistake of ours; whoever answers with it has logged the cause."""
+    """Return the error for a mistake of ours. The caller logs the cause."""
     return ServiceError(500, "the server failed; the log says why", code="internal_error")
 
 
