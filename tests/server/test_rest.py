@@ -111,6 +111,17 @@ async def test_options_that_no_model_would_get_are_refused(start: StartApp) -> N
     assert "stop" not in model.requests[0]
 
 
+async def test_a_format_of_replies_is_passed_to_the_model(start: StartApp) -> None:
+    model = ScriptedModel("{}", "{}")
+    form = {"type": "json_object"}
+    async with start(model) as client:
+        body = {"model": "aria", "messages": [{"role": "user", "content": "Hi"}], "response_format": form}
+        assert (await client.post("/v1/chat/completions", json=body)).status_code == 200
+        path = f"/api/sessions/{(await session(client))['id']}/messages"
+        await client.post(path, json={"content": "Hi", "options": {"response_format": form}})
+    assert [request["response_format"] for request in model.requests] == [form, form]
+
+
 async def test_what_is_no_card_is_refused(client: Client) -> None:
     for data in (b"", b"nonsense", b"\x89PNG\r\n\x1a\n", b"[1]"):
         refused = await client.post("/api/characters", files={"file": ("x", data)})

@@ -175,6 +175,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "replies": "Each reply, if several members spoke.",
     "request": "The body that would be sent to the upstream.",
     "requests": "How many requests were made.",
+    "response_format": "The form of the reply, as OpenAI has it: a JSON schema, or `json_object`.",
     "result": "What was imported, what was skipped, and warnings.",
     "revoked_at": "When the key was revoked, in seconds since 1970; null if it is valid.",
     "role": "Who says it: `user`, `assistant`, `system` or `tool`.",
