@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tavernkit._workers import (
@@ -55,7 +54,7 @@ class Worker:
         arguments = [
             *(_executable(), "-I", "-S", "-B", process.__file__),
             *(str(limits.IDLE_SECONDS), str(limits.MEMORY), os.pathsep.join(str(job.file) for job in jobs)),
-            *(directory for directory in sys.path if Path(directory).is_absolute()),
+            *filter(os.path.isabs, sys.path),
         ]
         try:
             self._process = subprocess.Popen(  # noqa: S603  # our own script, run by our own interpreter
