@@ -106,8 +106,9 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         be built again: if the texts of a shortened chat match the plan, they are used. If text of untraced lines
         appears elsewhere, the whole chat is traced. Hooks see all of it; ``built`` is the context as they left it.
         """
-        from tavernkit.silly_tavern._source_texts import EntryTexts, LineTexts, has_own_chat, placed_texts, turn_inputs
-        from tavernkit.silly_tavern._sources import traced_context
+        from tavernkit.silly_tavern._placed_texts import placed_texts
+        from tavernkit.silly_tavern._source_texts import LineTexts, has_own_chat, turn_inputs
+        from tavernkit.silly_tavern._sources import EntryTexts, traced_context
 
         assert isinstance(plan, ChatPlan)
         known_texts = self.services.known_texts

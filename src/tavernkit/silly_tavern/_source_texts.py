@@ -1,44 +1,33 @@
-"""The texts of chat lines and lore entries, traced to their sources, and which of them a source map knows already."""
+"""The texts of chat lines, traced to their places, and which texts of a prompt a source map knows already."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 
 from tavernkit._text.regex_scripts import Stretch
-from tavernkit._text.traced import Origin, collected, give, trace
-from tavernkit._values import is_mapping
-from tavernkit.cards._character import fields_home
+from tavernkit._text.traced import Origin
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import FREEZE, TAIL
 from tavernkit.prompt._known_texts import KnownTexts, MakeReplay, TurnInputs
 from tavernkit.prompt._line_forms import KnownLine, LineForm, LinePart, WrittenLines
 from tavernkit.prompt._plan import Plan
-from tavernkit.prompt._source_mapping import PlacedText
 from tavernkit.prompt._source_spans import TextSource
 from tavernkit.prompt._steady_texts import has_pure_macros_only
-from tavernkit.prompt._traced_inputs import escaped, traced_text
+from tavernkit.prompt._traced_inputs import traced_text
 from tavernkit.prompt._traced_spans import origin_of
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
-from tavernkit.silly_tavern._chat_completion.assembly import LORE_PROMPTS, placed
+from tavernkit.silly_tavern._chat_completion.assembly import LORE_PROMPTS
 from tavernkit.silly_tavern._chat_completion.history_messages import PLAIN_EXTRA
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._chat_completion.prompt_collection import (
     CHAT_HISTORY,
     DIALOGUE_EXAMPLES,
-    MAIN,
-    around_main,
 )
 from tavernkit.silly_tavern._context import SillyTavernContext
+from tavernkit.silly_tavern._placed_texts import line_of_block
 from tavernkit.silly_tavern._scripts.prompt_scripts import ChosenScripts
-from tavernkit.silly_tavern._services import Services, selected_books
-from tavernkit.silly_tavern._state import Half, SillyTavernState
-from tavernkit.silly_tavern._steps.plan_assembly import assemble_chat
-from tavernkit.silly_tavern._text_completion.plan import normalised, text_of
-from tavernkit.silly_tavern._text_completion.planning import assemble_text
-from tavernkit.silly_tavern._world_info.book import WorldBook
-from tavernkit.silly_tavern._world_info.entry import Entry
+from tavernkit.silly_tavern._state import Half
 from tavernkit.silly_tavern._world_info.result import WorldInfoResult
 
 METADATA_TEXTS = ("note_prompt", "scenario", "mes_example", "system_prompt")
@@ -349,42 +338,6 @@ def _prompts_around_chat(context: SillyTavernContext) -> set[object]:
     return around - {CHAT_HISTORY, DIALOGUE_EXAMPLES}
 
 
-def placed_texts(state: SillyTavernState, lines: Sequence[int]) -> list[PlacedText]:
-    """Return the texts of a build, with their places in a build of the whole chat.
-
-    Args:
-        state: The state after the steps of ``TRACED_PIPELINES``, or after a whole build.
-        lines: The lines of the chat that it had.
-    """
-    if state.plan is not None:
-        return [(_place(line_of_block(block), block.slot, lines), block.content) for block in state.plan.blocks]
-    if state.context.text_completion:
-        return _placed_segments(state, lines)
-    if state.half == "chat":
-        return [(_place(len(lines), "", lines), state.context.message)]
-    if state.half == "story":
-        prompts = state.prompt_entries
-        around = [(MAIN, prompt.content) for prompt in around_main(prompts)]
-        return [*[(prompt.identifier, prompt.content) for prompt in prompts if not prompt.in_chat], *around]
-    return [
-        (_place(_line_of(message.group, message.source), collection.identifier, lines), message.content)
-        for collection, message in placed(assemble_chat(state))
-    ]
-
-
-def _placed_segments(state: SillyTavernState, lines: Sequence[int]) -> list[PlacedText]:
-    if state.half == "story":
-        collapses = state.context.settings.power_user.collapse_newlines
-        segments = normalised(state.draft.story, collapse_newlines=collapses)
-    else:
-        _, segments = assemble_text(state)
-    runs = [list(run) for _, run in groupby(segments, lambda segment: id(segment.origin))]
-    return [
-        (_place(_line_of(run[0].origin.group, run[0].origin.source), run[0].origin.slot, lines), text_of(run))
-        for run in runs
-    ]
-
-
 def tells_sequences_apart(context: SillyTavernContext) -> bool:
     """Return True if the text before a line shows which of the instruct template's sequences it is.
 
@@ -441,75 +394,6 @@ def _words(line: object) -> object:
     return (line.name, line.mes) if isinstance(line, ChatMessage) else None
 
 
-def _place(line: int | None, slot: str | None, lines: Sequence[int]) -> object:
-    """Return a place that can be compared between builds: that of a line in the whole chat, or a slot."""
-    if line is None:
-        return slot
-    if line < len(lines):
-        return lines[line]
-    return (lines[-1] + 1 if lines else 0) + line - len(lines)  # the user's new message
-
-
-def line_of_block(block: Block) -> int | None:
-    """Return the index of a block's chat line; None if it is not made from one."""
-    return _line_of(block.token_budget_group, block.metadata.get("source"))
-
-
-def _line_of(group: str, source: object) -> int | None:
-    if group != "history" or not is_mapping(source) or source.get("kind") != "history":
-        return None
-    index = source.get("id")
-    return index if isinstance(index, int) else None
-
-
 def chat_name(context: SillyTavernContext) -> str:
     """Return the name under which lines of the chat are sources."""
     return context.chat_id or "chat"
-
-
-class EntryTexts:
-    """Returns the texts of lore entries, traced to their books."""
-
-    def __init__(self, context: SillyTavernContext, services: Services) -> None:
-        self._context = context
-        self._services = services
-
-    def __call__(self, entry: Entry) -> str:
-        """Return the text of an entry, without its decorators."""
-        card = self._context.card
-        made = self._services.entry_texts.get(entry, card)
-        if made is None:
-            with collected() as origins:
-                text = self._trace(entry)
-            made = self._services.entry_texts.put((text, origins), entry, card)
-        give(made[1])
-        return made[0]
-
-    def _trace(self, entry: Entry) -> str:
-        written = entry.raw.get("content")
-        if not isinstance(written, str) or not written.endswith(entry.content):
-            return entry.content
-        name, pointer = self._place(entry)
-        origin = Origin("lore", name, pointer, written, entry.title)
-        return trace(entry.content, origin, len(written) - len(entry.content))
-
-    def _place(self, entry: Entry) -> tuple[str, str]:
-        """Return the book of an entry and its place there; for a card's own book, the place in the card."""
-        card = self._context.card
-        for book in selected_books(self._context, self._services).books:
-            raw, index, key = self._entries_of(book).get(id(entry.raw), (None, 0, ""))
-            if raw is not entry.raw:
-                continue
-            if card is not None and book is self._services.embedded_book(card):
-                home = fields_home(card.raw)[1] if card.raw else "/data"
-                return book.name, f"{home}/character_book/entries/{index}/content"
-            return book.name, f"/entries/{escaped(key)}/content"
-        return entry.world, f"/{entry.uid}/content"
-
-    def _entries_of(self, book: WorldBook) -> Mapping[int, tuple[object, int, str]]:
-        places = self._services.entry_places
-        known = places.get(book)
-        if known is None:
-            entries = enumerate(book.raw_entries())
-            known = places.put({id(raw): (raw, index, key) for index, (key, raw) in entries}, book)
-        return known

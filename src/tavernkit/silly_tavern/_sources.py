@@ -7,9 +7,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar, cast
 
-from tavernkit._text.traced import plain
+from tavernkit._text.traced import Origin, collected, give, plain, trace
 from tavernkit._values import FrozenJson, FrozenObject, is_mapping, is_sequence
-from tavernkit.cards._character import Character, Participant
+from tavernkit.cards._character import Character, Participant, fields_home
 from tavernkit.prompt._context import BuildState, Context, DrawnNumbers
 from tavernkit.prompt._inputs import InjectionRegistry, followed_by
 from tavernkit.prompt._traced_inputs import (
@@ -30,7 +30,10 @@ from tavernkit.silly_tavern._files.chat_file import ChatMetadata
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
 from tavernkit.silly_tavern._group import Group
+from tavernkit.silly_tavern._services import Services, selected_books
 from tavernkit.silly_tavern._source_texts import METADATA_TEXTS, chat_name
+from tavernkit.silly_tavern._world_info.book import WorldBook
+from tavernkit.silly_tavern._world_info.entry import Entry
 from tavernkit.stores._variables import VariablesStore
 
 T = TypeVar("T")
@@ -341,3 +344,51 @@ def _vectors(results: VectorResults | None) -> VectorResults | None:
         for collection, found in results.hits.items()
     }
     return twin(results, {"hits": hits})
+
+
+class EntryTexts:
+    """Returns the texts of lore entries, traced to their books."""
+
+    def __init__(self, context: SillyTavernContext, services: Services) -> None:
+        self._context = context
+        self._services = services
+
+    def __call__(self, entry: Entry) -> str:
+        """Return the text of an entry, without its decorators."""
+        card = self._context.card
+        made = self._services.entry_texts.get(entry, card)
+        if made is None:
+            with collected() as origins:
+                text = self._trace(entry)
+            made = self._services.entry_texts.put((text, origins), entry, card)
+        give(made[1])
+        return made[0]
+
+    def _trace(self, entry: Entry) -> str:
+        written = entry.raw.get("content")
+        if not isinstance(written, str) or not written.endswith(entry.content):
+            return entry.content
+        name, pointer = self._place(entry)
+        origin = Origin("lore", name, pointer, written, entry.title)
+        return trace(entry.content, origin, len(written) - len(entry.content))
+
+    def _place(self, entry: Entry) -> tuple[str, str]:
+        """Return the book of an entry and its place there; for a card's own book, the place in the card."""
+        card = self._context.card
+        for book in selected_books(self._context, self._services).books:
+            raw, index, key = self._entries_of(book).get(id(entry.raw), (None, 0, ""))
+            if raw is not entry.raw:
+                continue
+            if card is not None and book is self._services.embedded_book(card):
+                home = fields_home(card.raw)[1] if card.raw else "/data"
+                return book.name, f"{home}/character_book/entries/{index}/content"
+            return book.name, f"/entries/{escaped(key)}/content"
+        return entry.world, f"/{entry.uid}/content"
+
+    def _entries_of(self, book: WorldBook) -> Mapping[int, tuple[object, int, str]]:
+        places = self._services.entry_places
+        known = places.get(book)
+        if known is None:
+            entries = enumerate(book.raw_entries())
+            known = places.put({id(raw): (raw, index, key) for index, (key, raw) in entries}, book)
+        return known
