@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tavernkit._values import thaw
 from tavernkit.errors import ConfigError
 from tavernkit.prompt import Message
 from tavernkit.stores import InMemoryChatHistory, to_message, wrap_history
@@ -84,6 +85,17 @@ def test_in_memory_history_appends_and_clears() -> None:
 def test_swipes_are_read_from_mappings() -> None:
     message = to_message({"role": "assistant", "content": "a", "swipes": ["a", "b"], "swipeId": 1})
     assert (message.swipes, message.swipe_id) == (("a", "b"), 1)
+
+
+def test_messages_of_openai_keep_their_tool_calls_and_parts() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    asked = to_message({"role": "assistant", "content": None, "tool_calls": [call]})
+    assert (asked.content, thaw(asked.metadata)) == ("", {"tool_calls": [call]})
+    told = to_message({"role": "tool", "tool_call_id": "c", "content": "a door", "metadata": {"seen": True}})
+    assert thaw(told.metadata) == {"tool_call_id": "c", "seen": True}
+    picture = {"type": "image_url", "image_url": {"url": "https://example.com/door.png"}}
+    shown = to_message({"role": "user", "content": [{"type": "text", "text": "This?"}, picture]})
+    assert (shown.content, thaw(shown.attachments)) == ("This?", [picture])
 
 
 @pytest.mark.parametrize("bad", [5, "text", {"role": "user"}, {"content": "x"}])

@@ -32,7 +32,7 @@ def message_from_openai(message: Mapping[str, object]) -> Message:
     """
     if not is_mapping(message) or not isinstance(message.get("role"), str):
         raise ConfigError(f"a message must be a Message or a mapping with a role, not {message!r:.80}")
-    text, parts = _content(message.get("content"))
+    text, parts = read_content(message.get("content"))
     attachments = [*parts, *_list(message.get("attachments"))]
     metadata = {key: value for key, value in message.items() if key not in _METADATA_KEYS}
     if is_mapping(inner := message.get("metadata")):
@@ -67,7 +67,8 @@ def warn_about_loss(messages: Sequence[Message], dialect: str, warn: Warn, *, to
         warn(f"the {dialect} dialect leaves out attachments here ({lost_attachments} messages have them)")
 
 
-def _content(content: object) -> tuple[str, list[object]]:
+def read_content(content: object) -> tuple[str, list[object]]:
+    """Return the text of a content in OpenAI's shape, and its other parts, such as pictures."""
     if content is None:
         return "", []
     if not is_sequence(content):

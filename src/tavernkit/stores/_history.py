@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Protocol, TypeAlias, cast, runtime_checkable
 
-from tavernkit._values import is_mapping
+from tavernkit._values import is_mapping, is_sequence
+from tavernkit.dialects._messages import read_content
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._block import Message
 
@@ -47,7 +48,7 @@ class HasRoleAndContent(Protocol):
 
 
 MessageLike: TypeAlias = Message | Mapping[str, object] | HasRoleAndContent
-"""A ``Message``, a mapping with role and content, or any object with these attributes."""
+"""A ``Message``, a mapping with role and content (such as OpenAI's messages), or any object with these attributes."""
 
 HistoryLike: TypeAlias = ChatHistory | Iterable[MessageLike] | None
 """What ``wrap_history()`` accepts."""
@@ -138,6 +139,8 @@ def wrap_history(history: HistoryLike) -> ChatHistory:
 def to_message(message: MessageLike) -> Message:
     """Make a ``Message`` from a mapping (camelCase accepted) or an object with ``role`` and ``content``.
 
+    Messages in OpenAI's shape keep their tool calls and the parts of their content.
+
     Raises:
         ConfigError: It is something else.
     """
@@ -151,20 +154,30 @@ def to_message(message: MessageLike) -> Message:
     raise ConfigError(f"a message must be a Message or a mapping with role and content, not {type(message).__name__}")
 
 
+_OPENAI_KEYS = ("tool_calls", "tool_call_id", "signature", "reasoning_details")
+"""Keys of OpenAI's messages that a ``Message`` has in its metadata."""
+
+
 def _from_mapping(value: Mapping[str, object]) -> Message:
     role, content = value.get("role"), value.get("content")
-    if role is None or content is None:
+    openai: dict[str, object] = {key: value[key] for key in _OPENAI_KEYS if value.get(key) is not None}
+    if role is None or (content is None and "tool_calls" not in openai):
         raise ConfigError(f"a message needs role and content; these keys were given: {', '.join(map(str, value))}")
-    name = value.get("name")
+    text, parts = read_content(content)
+    name, metadata, attachments = value.get("name"), value.get("metadata"), value.get("attachments")
+    if openai and (metadata is None or is_mapping(metadata)):
+        metadata = {**openai, **(metadata or {})}
+    if parts and (attachments is None or is_sequence(attachments)):
+        attachments = [*parts, *(attachments or ())]
     return Message(
         role=str(role).strip().lower(),
-        content=str(content),
+        content=text,
         name=None if name is None else str(name),
         swipes=value.get("swipes"),  # pyright: ignore[reportArgumentType]  # checked by Message
         swipe_id=_first(value, "swipe_id", "swipeId"),  # pyright: ignore[reportArgumentType]  # checked by Message
         send_date=_first(value, "send_date", "sendDate"),  # pyright: ignore[reportArgumentType]  # checked by Message
-        attachments=value.get("attachments"),  # pyright: ignore[reportArgumentType]  # checked by Message
-        metadata=value.get("metadata"),  # pyright: ignore[reportArgumentType]  # checked by Message
+        attachments=attachments,  # pyright: ignore[reportArgumentType]  # checked by Message
+        metadata=metadata,  # pyright: ignore[reportArgumentType]  # checked by Message
     )
 
 
