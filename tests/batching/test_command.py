@@ -29,6 +29,8 @@ def test_init_writes_a_grid_that_can_be_read(tavernkit: Tavernkit, tmp_path: Pat
     path.write_text(text.replace('"cards/*.png", ', ""), encoding="utf-8")
     assert len(tk.Grid.load(path)) == 12
     assert tavernkit("batch", "--init", str(path)).code == 2
+    path.unlink()
+    assert json.loads(tavernkit("batch", "--init", str(path), "--json").out)["file"] == str(path)
 
 
 def test_a_line_of_the_template_can_be_used_as_it_is(tmp_path: Path, tavernkit: Tavernkit) -> None:

@@ -159,6 +159,8 @@ def test_a_first_test_is_recorded_and_holds(tavernkit: Tavernkit, tmp_path: Path
     assert "The lamp" in test["expect"]["fires"]
     assert tavernkit("test", str(target)).code == 0
     assert tavernkit(*arguments).code == 2  # it already exists
+    target.unlink()
+    assert json.loads(tavernkit(*arguments, "--json").out)["file"] == str(target)
 
 
 def test_watching_ends_when_a_file_changes(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from pathlib import Path
 
 import pytest
 
 import tavernkit as tk
-from tests.cli.terminal import BOOK, CARD, CHAT, EXAMPLES, Tavernkit, in_process
+from tests.cli.terminal import BOOK, CARD, CHAT, EXAMPLES, PRESET, Tavernkit, in_process
 
 
 def test_card_show(tavernkit: Tavernkit) -> None:
@@ -54,6 +55,32 @@ def test_card_extract_and_embed(tavernkit: Tavernkit, tmp_path: Path) -> None:
     outcome = tavernkit("card", "embed", CARD, str(tmp_path / "parts/picture.png"), str(again))
     assert outcome.code == 0, outcome.err
     assert tk.load(again).character.name == "Aria"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "build aria.json --save ./aria.json --json",
+        "build aria.json --book tidewatch.json --save tidewatch.json",
+        "build aria.json --preset preset.json --save preset.json",
+        "explain aria.json --chat chat.jsonl --html chat.jsonl",
+        "cache aria.json --chat chat.jsonl --html aria.json",
+        "diff aria.json aria.json --html aria.json",
+        "lore coverage tidewatch.json --chat . --html chat.jsonl",
+        "lore index tidewatch.json --output tidewatch.json",
+        "chat aria.json --model scripted --say Hi --save aria.json",
+        "chat aria.json --model scripted --say Hi --save aria.json --platform risu_ai",
+    ],
+)
+def test_no_command_overwrites_a_file_it_reads(
+    tavernkit: Tavernkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
+) -> None:
+    for path in map(Path, (CARD, BOOK, PRESET, CHAT)):
+        shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert tavernkit(*arguments.split()).code == 2
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_extracting_replaces_files_only_when_told_to(tavernkit: Tavernkit, tmp_path: Path) -> None:

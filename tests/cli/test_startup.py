@@ -51,7 +51,7 @@ def test_the_help_prepares_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(["--help"]) == 0
     assert imported == []
     assert run(["server", "--help"]) == 0
-    assert imported == ["tavernkit.cli.commands.serve"]
+    assert imported == ["tavernkit.cli.commands.server"]
     monkeypatch.setenv(app.COMPLETION_VARIABLE, "complete_bash")
     assert app._asked_for(["build"]) == COMMANDS  # pyright: ignore[reportPrivateUsage]
 

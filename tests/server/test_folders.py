@@ -361,6 +361,10 @@ def test_the_database_by_the_command_line(
     assert "pass it to tavernkit server import" in refused("restore", str(tmp_path / "all.zip"), data="three")
     assert "not a backup" in refused("restore", str(tmp_path / "cards" / "bel.json"), data="three")
     assert "nowhere/all.zip cannot be written: No such file" in refused("export", str(tmp_path / "nowhere" / "all.zip"))
+    databases = sorted((tmp_path / "one").glob("*.db"))
+    for command in ("backup", "export"):
+        assert "is a database: name another file" in refused(command, str(databases[0]))
+    assert made["id"] in run("keys")
     assert "revoked" in run("keys", "--revoke", made["id"], data="two")
     assert "there is no" in refused("import", str(tmp_path / "nothing.png"))
     assert "scope" in refused("keys", "--create", "x", "--scope", "everything")

@@ -40,6 +40,7 @@ COMMANDS = (
     "batch",
     "eval",
     "serve",
+    "server",
 )
 """Modules of ``cli.commands`` in the order of the help; each has ``register(app)``."""
 
@@ -68,9 +69,6 @@ SUMMARIES = {
     "server": "Manage the service's database.",
 }
 """What the help says of each command and group, in its order, so that it need not import them."""
-
-MODULES = {"server": "serve"}
-"""Modules that have another name than the command."""
 
 EPILOG = (
     "Exit codes: 0 done · 1 problems found · 2 wrong usage or unreadable input · 3 the prompt does not fit "
@@ -115,7 +113,7 @@ def _asked_for(arguments: Sequence[str]) -> Sequence[str]:
     if COMPLETION_VARIABLE in os.environ:
         return COMMANDS
     name = next((each for each in arguments if not each.startswith("-")), None)
-    return (MODULES.get(name, name),) if name in SUMMARIES else ()
+    return (name,) if name in SUMMARIES else ()
 
 
 def _never() -> None:

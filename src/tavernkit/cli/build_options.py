@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -235,6 +236,11 @@ class BuildOptions:
             return self.platform
         return Platform.RISU_AI if self.from_risuai is not None else Platform.SILLY_TAVERN
 
+    @property
+    def files(self) -> Sequence[str | Path | Sequence[Path] | None]:
+        """Return the files to read, option by option."""
+        return [getattr(self, name) for name in READ]
+
     def refuse_misplaced(self) -> None:
         """Raise if an option would be ignored, or a file does not exist."""
         for name, platform in OF_ONE_PLATFORM.items():
@@ -243,7 +249,7 @@ class BuildOptions:
         for name in OF_INSTALLATIONS if self.from_sillytavern is None and self.from_risuai is None else ():
             if getattr(self, name):
                 raise typer.BadParameter(f"--{name} is for --from-sillytavern or --from-risuai")
-        refuse_two_stdins(*(getattr(self, name) for name in READ))
+        refuse_two_stdins(*self.files)
         for name in TEMPLATES:
             if getattr(self, name) and self.dialect != TEXT:
                 raise typer.BadParameter(f"--{name.replace('_', '-')} is for --dialect {TEXT}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -54,8 +54,7 @@ def stdin_once() -> Generator[None]:
 
 def refuse_two_stdins(*given: str | Path | Sequence[Path] | None) -> None:
     """Raise if more than one file of a command is stdin, before anything is read."""
-    paths = [path for each in given for path in ([each] if isinstance(each, (str, Path)) else each or ())]
-    if sum(str(path) == STDIN for path in paths) > 1:
+    if sum(str(path) == STDIN for path in _paths(given)) > 1:
         raise typer.BadParameter(_STDIN_TWICE)
 
 
@@ -129,6 +128,29 @@ def check_free(target: Path, *, force: bool | None = None) -> None:
         raise typer.BadParameter(
             f"{target} already exists" + (": use --force to overwrite it" if force is False else "")
         )
+
+
+def refuse_input(target: Path | None, *given: str | Path | Sequence[Path] | None) -> None:
+    """Refuse to overwrite a file that the command reads, before anything is read.
+
+    Args:
+        target: The file to write, if there is one.
+        given: The files to read.
+    """
+    if target is not None and any(_is_same(target, path) for path in _paths(given)):
+        raise typer.BadParameter(f"{target} is a file that this command reads: choose another file to write")
+
+
+def _is_same(target: Path, other: Path) -> bool:
+    try:
+        return target.samefile(other)
+    except (OSError, ValueError):  # one does not exist, or is a name in an installation
+        return False
+
+
+def _paths(given: Iterable[str | Path | Sequence[Path] | None]) -> list[Path]:
+    """Return the files that options name, with one value or several."""
+    return [Path(path) for each in given for path in ([each] if isinstance(each, (str, Path)) else each or ())]
 
 
 def character_of(bundle: Bundle, path: Path) -> Character:

@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 MANIFEST = "tavernkit-backup.json"
 FORMAT = 1
+SQLITE_START = b"SQLite format 3\0"
 ROWS_AT_ONCE = 500
 LEFT_OUT = frozenset(("rate_windows",))
 """Tables that are not worth a backup."""
@@ -107,6 +108,7 @@ def export_all(config: ServerConfig, target: Path, *, session: str | None = None
         target: The ZIP file; for one session, a file in its platform's format.
         session: Our id of the session, to write only this one.
     """
+    _refuse_database(target)
 
     async def work(database: Database) -> dict[str, int]:
         await database.require_tables()
@@ -117,7 +119,7 @@ def export_all(config: ServerConfig, target: Path, *, session: str | None = None
                 await asyncio.to_thread(target.write_bytes, content)
             return {"session": 1}
         counts: dict[str, int] = {}
-        with _written(target) as archive:
+        with _zip_file(target) as archive:
             archive.writestr(EXPORT_MARK, json.dumps({"version": __version__}))
             async with database.read(snapshot=True) as connection:
                 for kind in KINDS:
@@ -147,11 +149,12 @@ def backup(config: ServerConfig, target: Path) -> dict[str, int]:
         config: The settings.
         target: The file. It contains hashes of keys, and encrypted keys of upstreams.
     """
+    _refuse_database(target)
 
     async def work(database: Database) -> dict[str, int]:
         await database.require_tables()
         counts: dict[str, int] = {}
-        with _written(target) as archive:
+        with _zip_file(target) as archive:
             async with database.read(snapshot=True) as connection:
                 for table in _tables():
                     rows = await connection.stream(select(table))
@@ -301,24 +304,26 @@ def _writing(target: Path) -> Generator[None]:
         raise ConfigError(f"{target} cannot be written: {error.strerror}", code="CANNOT_WRITE") from error
 
 
-class _written:  # noqa: N801  # used as a function
+@contextmanager
+def _zip_file(target: Path) -> Generator[zipfile.ZipFile]:
     """Open a ZIP file that replaces the target only when it is complete."""
+    partial = target.with_name(f"{target.name}.partial")
+    with _writing(target):
+        archive = zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED)
+    try:
+        with archive:
+            yield archive
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
-    def __init__(self, target: Path) -> None:
-        self._target = target
-        self._partial = target.with_name(f"{target.name}.partial")
 
-    def __enter__(self) -> zipfile.ZipFile:
-        with _writing(self._target):
-            self._archive = zipfile.ZipFile(self._partial, "w", zipfile.ZIP_DEFLATED)
-        return self._archive
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self._archive.close()
-        if kind is None:
-            self._partial.replace(self._target)
-        else:
-            self._partial.unlink(missing_ok=True)
+def _refuse_database(target: Path) -> None:
+    """Raise if the file to write is an SQLite database, perhaps the one to read: nothing would be left of it."""
+    if target.is_file():
+        with target.open("rb") as stream:
+            if stream.read(len(SQLITE_START)) == SQLITE_START:
+                raise ConfigError(f"{target} is a database: name another file to write", code="CANNOT_WRITE")
 
 
 def _tables() -> list[Table]:

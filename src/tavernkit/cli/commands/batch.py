@@ -146,7 +146,7 @@ def batch(
     from tavernkit.cli.terminal import complain, show_progress
 
     if init:
-        _write_template(grid or Path("grid.toml"))
+        _write_template(grid or Path("grid.toml"), as_json=as_json)
         return
     if grid is None:
         raise typer.BadParameter("name a grid file, or write one with --init")
@@ -200,15 +200,18 @@ def batch(
         raise typer.Exit(ExitCode.PROBLEMS)
 
 
-def _write_template(target: Path) -> None:
+def _write_template(target: Path, *, as_json: bool) -> None:
     from importlib.resources import files
 
     from tavernkit.cli.files import check_free
-    from tavernkit.cli.terminal import show
+    from tavernkit.cli.terminal import show, show_report
 
     check_free(target)
     target.write_text(files("tavernkit.batching").joinpath("template.toml").read_text(encoding="utf-8"), "utf-8")
-    show(f"Wrote {target}. Look at what it makes with: tavernkit batch {target} --dry-run")
+    if as_json:
+        show_report({"file": str(target)})
+    else:
+        show(f"Wrote {target}. Look at what it makes with: tavernkit batch {target} --dry-run")
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -80,7 +80,7 @@ def build(
     """
     from tavernkit._values import is_mapping
     from tavernkit.cli import views
-    from tavernkit.cli.files import json_text, write_text
+    from tavernkit.cli.files import json_text, refuse_input, write_text
     from tavernkit.cli.inputs import build_plan
     from tavernkit.cli.terminal import SCHEMA_VERSION, complain, show, show_json, show_text
     from tavernkit.prompt._trace import TraceCollector
@@ -88,6 +88,7 @@ def build(
 
     source = None if request == PAGE else request
     _refuse_misplaced(source, options, base_url=base_url and not curl)
+    refuse_input(save, *options.files)
     plan = build_plan(options, **({"instrumenter": TraceCollector()} if trace else {}))
     if save is not None:
         saved = {"schema_version": SCHEMA_VERSION, **plan.to_dict()}

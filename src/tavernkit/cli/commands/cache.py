@@ -65,12 +65,14 @@ def cache(
     tavernkit cache aria.png --chat chat.jsonl --profile llama_cpp --json
     """
     from tavernkit.cache import PromptCache
+    from tavernkit.cli.files import refuse_input, write_text
     from tavernkit.cli.inputs import prepare
     from tavernkit.cli.terminal import show, show_report
     from tavernkit.cli.views import cache_summary, cache_table, causes_table, moved_table
 
     if options.chat is None and options.from_sillytavern is None and options.from_risuai is None:
         raise typer.BadParameter("name the chat to replay with --chat")
+    refuse_input(html, *options.files)
     predicted = PromptCache(profile)
     before: datetime | None = None
     moved: Sequence[Moved] = ()
@@ -84,7 +86,6 @@ def cache(
     if not report.turns:
         raise typer.BadParameter("the chat has no reply, so there is no prompt to replay")
     if html is not None:
-        from tavernkit.cli.files import write_text
         from tavernkit.report import render_cache_html
 
         title = f"{prepared.character_name}: what a prompt cache keeps"

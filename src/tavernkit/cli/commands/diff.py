@@ -67,7 +67,7 @@ def diff(
     tavernkit diff --text aria.png            # for git: see the documentation
     """
     from tavernkit.authoring import file_text
-    from tavernkit.cli.files import write_text
+    from tavernkit.cli.files import refuse_input, write_text
     from tavernkit.cli.terminal import show_line, show_report
 
     if not old.exists():
@@ -77,6 +77,7 @@ def diff(
         return
     if new is None:
         raise typer.BadParameter("name two files or folders")
+    refuse_input(to_html, old, new, chat, card)
     changes = _changes(old, new)
     prompts = None
     if message is not None or chat is not None:

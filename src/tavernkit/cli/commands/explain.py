@@ -46,11 +46,12 @@ def explain(
     tavernkit explain aria.png --chat chat.jsonl --html report.html
     """
     from tavernkit.cli import views
-    from tavernkit.cli.files import write_text
+    from tavernkit.cli.files import refuse_input, write_text
     from tavernkit.cli.inputs import prepare
     from tavernkit.cli.terminal import show, show_report
     from tavernkit.report import overview
 
+    refuse_input(html, *options.files)
     prepared = prepare(options)
     plan = prepared.build()
     view = overview(plan, sources=as_json or tokens or html is not None)

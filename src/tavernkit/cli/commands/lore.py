@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from tavernkit.cli.files import STDIN, json_text, refuse_two_stdins, write_text
+from tavernkit.cli.files import STDIN, json_text, refuse_input, refuse_two_stdins, write_text
 from tavernkit.cli.options import CHARACTER_BOOK, Platform, choice_option
 from tavernkit.cli.process import ExitCode
 from tavernkit.errors import FileFormatError, log_warning
@@ -160,6 +160,7 @@ def coverage(
     chats = [file for path in chat for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]
     if not chats:
         raise typer.BadParameter(f"there is no chat (*.jsonl) in {', '.join(map(str, chat))}")
+    refuse_input(to_html, books, chats)
     every = [turn for file in chats for turn in _turns(_messages(None, file))]
     scan_chat = _scanner(books, platform, depth, budget, seed)
     listed = scan_chat([]).rows()
@@ -262,6 +263,7 @@ def index(
     from tavernkit.cli.terminal import show, show_report
     from tavernkit.silly_tavern import WorldBook
 
+    refuse_input(target, book)
     with naming(book):
         read = WorldBook.load(book, index=None, warn=lambda message: None)
         written = read.index(target)

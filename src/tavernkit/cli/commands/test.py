@@ -56,16 +56,22 @@ def run_tests(
     tavernkit test --record aria.tavern.yaml aria.png world.json --message "Who lit the lamp?"
     """
     from tavernkit.authoring import case_schema, results_as_json
-    from tavernkit.cli.terminal import show_json
+    from tavernkit.cli.files import refuse_input
+    from tavernkit.cli.terminal import show, show_json, show_report
 
     if schema:
         show_json(case_schema())
         return
     if record is not None:
         _record(record, paths or [], message, platform)
+        if as_json:
+            show_report({"file": str(record)})
+        else:
+            show(f"Wrote {record}. Read it, and keep what you want.")
         return
     while True:
         files = _files(paths or [Path()])
+        refuse_input(junit, files)
         results = _run(files, junit)
         if as_json:
             show_json(results_as_json(results))
@@ -147,7 +153,6 @@ def _record(target: Path, paths: list[Path], message: str, platform: Platform) -
     from tavernkit.cli.case_runner import MAX_ROWS
     from tavernkit.cli.files import check_free, write_text
     from tavernkit.cli.inputs import build_plan
-    from tavernkit.cli.terminal import show
     from tavernkit.lint import FileKind
     from tavernkit.lint._files import recognise
     from tavernkit.report import lore_rows
@@ -169,7 +174,6 @@ def _record(target: Path, paths: list[Path], message: str, platform: Platform) -
         inputs["books"] = [_relative_path(book, target) for book in books]
     rows = lore_rows(plan.lore_result, limit=MAX_ROWS)
     write_text(target, record_case(f"as of now: {message}", inputs, plan, rows))
-    show(f"Wrote {target}. Read it, and keep what you want.")
 
 
 def _relative_path(path: Path, target: Path) -> str:
