@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tavernkit import risu_ai, silly_tavern
 from tavernkit.errors import ConfigError, FileFormatError
-from tavernkit.prompt import Plan
+from tavernkit.prompt import Block, Plan
 from tests.risu_ai.building import scene as risu_scene
 from tests.silly_tavern import scene
 
@@ -41,6 +41,13 @@ def test_a_saved_plan_gives_the_same_prompt_and_request(kind: str, tmp_path: Pat
     assert read.request(model="m").prompt == plan.request(model="m").prompt
     assert read.to_dict() == plan.to_dict()
     assert str(read.explain())
+
+
+def test_half_characters_and_numbers_that_json_lacks_are_saved_too(tmp_path: Path):
+    plan = Plan(blocks=[Block(role="user", content="a\ud83dé")], llm_options={"top_p": float("nan")})
+    plan.save(tmp_path / "plan.json")
+    read = Plan.load(tmp_path / "plan.json")
+    assert (read.messages, read.llm_options) == (plan.messages, {"top_p": None})
 
 
 def test_the_variables_a_build_would_write_are_saved():

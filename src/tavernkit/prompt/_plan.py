@@ -383,8 +383,9 @@ class Plan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``to_dict()`` to a file; ``load()`` reads it."""
-        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n"
-        write_atomically(Path(path), text.encode("utf-8"))
+        from tavernkit.cards._json_text import dump_json
+
+        write_atomically(Path(path), f"{dump_json(self.to_dict(), indent=2)}\n".encode())
 
     @classmethod
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Plan:
