@@ -9,7 +9,7 @@ from tavernkit.models._openai import BackendModel as BackendModel
 from tavernkit.models._openai import OpenAIEndpoints as OpenAIEndpoints
 from tavernkit.models._openai import OpenAIModel as OpenAIModel
 from tavernkit.models._openai import TextModel as TextModel
-from tavernkit.models._parameters import ServerFields as ServerFields
+from tavernkit.models._options import ServerFields as ServerFields
 from tavernkit.models._protocol import Model as Model
 from tavernkit.models._protocol import ModelWrapper as ModelWrapper
 from tavernkit.models._protocol import fallback as fallback

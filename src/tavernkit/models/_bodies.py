@@ -19,14 +19,8 @@ from tavernkit._values import (
 from tavernkit.dialects import convert
 from tavernkit.dialects._messages import MessageLike
 from tavernkit.errors import ConfigError, Warn, log_warning
-from tavernkit.models._parameters import (
-    GOOGLE_GENERATION,
-    OLLAMA_OPTIONS,
-    Accepted,
-    ServerFields,
-    accepted_options,
-    refuses_prefill,
-)
+from tavernkit.models._options import Accepted, ServerFields, accepted_options
+from tavernkit.models._parameters import GOOGLE_GENERATION, OLLAMA_OPTIONS, refuses_prefill
 from tavernkit.models._request import Request
 from tavernkit.prompt._block import Message
 

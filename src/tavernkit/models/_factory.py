@@ -19,7 +19,7 @@ from tavernkit.models._google import API_VERSION, GoogleModel, VertexModel
 from tavernkit.models._http import HttpModel
 from tavernkit.models._limits import RETRIES
 from tavernkit.models._openai import AzureModel, BackendModel, OpenAIModel, TextModel
-from tavernkit.models._parameters import ServerFields
+from tavernkit.models._options import ServerFields
 from tavernkit.models._protocol import Model, with_retries
 from tavernkit.models._scripted import Script, ScriptedModel
 

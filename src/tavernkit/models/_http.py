@@ -16,7 +16,7 @@ from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.models._bodies import request_body
 from tavernkit.models._endpoint import Endpoint
 from tavernkit.models._limits import MAX_RESPONSE_BYTES, MAX_STREAM_BYTES
-from tavernkit.models._parameters import ServerFields
+from tavernkit.models._options import ServerFields
 from tavernkit.models._protocol import AsyncContext
 from tavernkit.models._readers import Reader
 from tavernkit.models._reply import Reply, ReplyPiece

@@ -14,7 +14,7 @@ from tavernkit._values import Json, JsonObject, is_list, is_object, thaw
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.models._endpoint import Endpoint
 from tavernkit.models._http import HttpModel
-from tavernkit.models._parameters import ServerFields
+from tavernkit.models._options import ServerFields
 from tavernkit.models._readers import KoboldReader, LlamaCppReader, NovelAIReader, OllamaReader, OpenAIReader, Reader
 from tavernkit.models._request import Request
 from tavernkit.models.errors import HTTPError, ModelError
