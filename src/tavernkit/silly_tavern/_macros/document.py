@@ -135,8 +135,6 @@ class Document:
         if parsed.too_long:
             message = f"a text has more than {MAX_TOKENS} parts of macros and stays as it is"
             run.report_limit("tokens", message, position=source.position)
-        if parsed.clean:
-            return
         for phase, errors in (("lexing", parsed.lexing_errors), ("parsing", parsed.parsing_errors)):
             if errors:
                 more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""

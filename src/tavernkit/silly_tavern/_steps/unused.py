@@ -123,8 +123,10 @@ def _names(scripts: list[RegexScript]) -> str:
 
 def _report_data_bank(state: SillyTavernState) -> None:
     context = state.context
-    settings = context.settings.extension_settings
-    listed, disabled = data_bank(settings, context.metadata.get("attachments"), context.avatar_file)
+    settings, of_chat = context.settings.extension_settings, context.metadata.get("attachments")
+    if not (settings.get("attachments") or settings.get("character_attachments") or of_chat):
+        return
+    listed, disabled = data_bank(settings, of_chat, context.avatar_file)
     vectors = context.settings.of_extension(VECTORS_EXTENSION)
     if listed and not (vectors is not None and vectors.get("enabled_files")):
         reason = "Vector Storage for files is switched off, without it the Data Bank is not in the prompt"
