@@ -126,6 +126,18 @@ async def test_tools_are_run_until_the_limit() -> None:
     assert [each.name for each in host.calls] == ["weather"] * 3
 
 
+async def test_a_stealth_tool_leaves_no_line_beside_other_calls_and_ends_the_turn() -> None:
+    called = (ToolCall(id="1", name="light", arguments="{}"), ToolCall(id="2", name="weather", arguments="{}"))
+    preset = st.Preset.default().replace(function_calling=True)
+    tools = [{"name": "weather"}, {"name": "light", "stealth": True}]
+    made, host = chat(Reply(tool_calls=called), preset=preset, tools=tools)
+    await made.send("Weather?")
+    assert [each.name for each in host.calls] == ["light", "weather"]
+    line: Any = made.lines[-1]
+    assert [each["name"] for each in line["extra"]["tool_invocations"]] == ["weather"]
+    assert host.log.count("ask") == 1
+
+
 async def test_scripts_for_reasoning_run_on_a_block_that_is_taken_out_of_the_text() -> None:
     script = {"scriptName": "s", "findRegex": "/lamp/g", "replaceString": "{{char}}", "placement": [6]}
     settings = st.Settings.from_json({"power_user": {"reasoning": {"auto_parse": True}}})

@@ -377,9 +377,13 @@ class Generation:
             lines.pop()
         tools = {tool.name: tool for tool in context.tools}
         invocations: list[JsonObject] = []
+        stealth = False
         for call in reply.tool_calls:
             tool = tools.get(call.name)
             outcome = await self._outcome(call, known=tool is not None)
+            if tool is not None and tool.stealth:
+                stealth = True
+                continue
             invocations.append(
                 {
                     "id": call.id,
@@ -392,13 +396,12 @@ class Generation:
                     "reasoning": None,
                 }
             )
-        quiet = [call for call in reply.tool_calls if (tool := tools.get(call.name)) is not None and tool.stealth]
-        if len(quiet) < len(invocations):
+        if invocations:
             extra = self._extra(replace(reply, reasoning=""), speaker)
             api, model = str(extra["api"]), str(extra["model"])
             lines.append(chat_lines.tool_line(invocations, state.now(), api=api, model=model))
         await self._host.checkpoint()
-        if quiet or depth >= context.active_preset.tool_call_recurse_limit:
+        if stealth or depth >= context.active_preset.tool_call_recurse_limit:
             return
         await self.generate("normal", "", speaker, depth=depth + 1)
 
