@@ -56,6 +56,22 @@ async def test_a_servers_tools_are_listed_and_run() -> None:
     assert sent(model)["tools"][0]["function"]["description"] == "Roll dice."
 
 
+async def test_a_list_without_end_is_read_up_to_a_limit() -> None:
+    class Endless:
+        pages = 0
+
+        async def list_tools(self, *, cursor: str | None = None) -> Any:
+            self.pages += 1
+            return {"tools": [], "nextCursor": f"after {cursor}"[:20]}
+
+        async def call_tool(self, name: str, arguments: dict[str, Any] | None = None) -> Any:
+            raise NotImplementedError
+
+    session = Endless()
+    assert (await McpToolset.load(session)).definitions == ()
+    assert session.pages == 1000
+
+
 async def test_server_and_functions_combine() -> None:
     def ping() -> str:
         """Answer."""

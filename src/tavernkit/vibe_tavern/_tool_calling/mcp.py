@@ -17,6 +17,9 @@ MCP_TOOL_ERROR: Final = "MCP_TOOL_ERROR"
 MAX_TOOLS: Final = 1000
 """The maximum number of tools from one server."""
 
+MAX_PAGES: Final = 1000
+"""The maximum number of pages of a server's list, which may be empty."""
+
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _MAX_NAME = 128
 
@@ -77,12 +80,12 @@ class McpToolset:
         """
         tools: list[Mapping[str, object]] = []
         cursor: str | None = None
-        while len(tools) < MAX_TOOLS:
+        for _ in range(MAX_PAGES):
             page = _dump(await session.list_tools(cursor=cursor))
             listed = page.get("tools")
             tools += [tool for tool in listed if is_mapping(tool)] if is_sequence(listed) else []
             following = page.get("nextCursor")
-            if not isinstance(following, str) or not following:
+            if not isinstance(following, str) or not following or len(tools) >= MAX_TOOLS:
                 break
             cursor = following
         return cls(session, tools, prefix=prefix)
