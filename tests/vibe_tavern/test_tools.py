@@ -5,11 +5,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
+from tavernkit._values import JsonObject
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._json_schema import check_arguments, json_schema_of
 from tavernkit.vibe_tavern._tool_calling import config as tool_config
@@ -144,6 +146,35 @@ def test_wrong_arguments_are_explained(args: dict[str, Any]) -> None:
         FunctionToolset([roll]).execute("roll", args)
 
 
+@pytest.mark.filterwarnings("error")
+def test_parameters_may_have_any_name() -> None:
+    def odd(_id: int, json: int, model_config: int, model_fields_set: int, model_dump: int = 5) -> object:
+        return [_id, json, model_config, model_fields_set, model_dump]
+
+    tools = FunctionToolset([odd])
+    properties = loose(tools.definitions[0].schema)["properties"]
+    assert [*properties] == ["_id", "json", "model_config", "model_fields_set", "model_dump"]
+    arguments: JsonObject = {"_id": 1, "json": 2, "model_config": 3, "model_fields_set": 4}
+    assert tools.execute("odd", arguments) == [1, 2, 3, 4, 5]
+    with pytest.raises(ToolArgumentError, match=r"_id: .*valid integer"):
+        tools.execute("odd", {**arguments, "_id": "x"})
+
+
+def test_descriptions_in_annotations_and_defaults_with_titles_are_kept() -> None:
+    def find(title: Annotated[str, Field(description="What it is called.")], like: dict[str, str] = {"title": "x"}):  # noqa: B006
+        """Find it.
+
+        Args:
+            title: The docstring's words.
+            like: An example.
+        """
+        return [title, like]
+
+    properties = loose(FunctionTool.of(find).definition.schema)["properties"]
+    assert properties["title"] == {"type": "string", "description": "What it is called."}
+    assert (properties["like"]["description"], properties["like"]["default"]) == ("An example.", {"title": "x"})
+
+
 async def test_decorator_names_async_functions_and_call_ids() -> None:
     tools = FunctionToolset()
 
@@ -174,7 +205,15 @@ def variadic(*x: int) -> None: ...
 def odd_type(x: Callable[[], None]) -> None: ...
 
 
-@pytest.mark.parametrize("function", [unannotated, variadic, odd_type, lambda: None])
+def unknown_type(x: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+
+
+def field_as_default(x: int = Field(3)) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "function", [unannotated, variadic, odd_type, unknown_type, field_as_default, partial(roll, sides=2), lambda: None]
+)
 def test_functions_that_cannot_be_described_are_refused(function: Any) -> None:
     with pytest.raises(ConfigError):
         FunctionTool.of(function)

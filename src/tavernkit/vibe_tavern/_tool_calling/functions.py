@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_type_hints, overload
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast, get_type_hints, overload
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import JsonObject, is_mapping, is_object
@@ -69,7 +69,8 @@ class FunctionTool:
             parsed = self.arguments.model_validate(args)
         except ValidationError as error:
             raise ToolArgumentError(_explain(error)) from None
-        return {name: getattr(parsed, name) for name in self.arguments.model_fields if name in parsed.model_fields_set}
+        fields = self.arguments.model_fields
+        return {str(fields[name].alias): getattr(parsed, name) for name in fields if name in parsed.model_fields_set}
 
 
 class FunctionToolset:
@@ -165,10 +166,16 @@ def _argument_model(
     function: Callable[..., object], tool_name: str, documented: Mapping[str, str]
 ) -> tuple[type[BaseModel], bool]:
     from pydantic import ConfigDict, Field, PydanticUserError, create_model
+    from pydantic.fields import FieldInfo
 
     fields: dict[str, Any] = {}
     takes_call_id = False
-    hints = get_type_hints(function, include_extras=True)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise ConfigError(
+            f"{tool_name}: cannot read its annotations: {error}", code="INVALID_TOOL_SIGNATURE"
+        ) from error
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name == TOOL_CALL_ID:
             takes_call_id = True
@@ -181,8 +188,17 @@ def _argument_model(
             raise ConfigError(
                 f"{tool_name}: parameter {parameter.name!r} needs an annotation", code="INVALID_TOOL_SIGNATURE"
             )
+        if isinstance(parameter.default, FieldInfo):
+            raise ConfigError(
+                f"{tool_name}: write parameter {parameter.name!r} as Annotated[type, Field(…)] = default",
+                code="INVALID_TOOL_SIGNATURE",
+            )
+        hint = hints[parameter.name]
+        described = FieldInfo.from_annotation(hint).description or documented.get(parameter.name)
         default: Any = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (hints[parameter.name], Field(default, description=documented.get(parameter.name)))
+        # A parameter may have a name that pydantic refuses for a field, such as "_id", or uses itself, such as "json".
+        alias = Field(alias=parameter.name, description=described)
+        fields[f"argument_{len(fields)}"] = (Annotated[hint, alias], default)
     try:
         model = create_model(tool_name, __config__=ConfigDict(extra="forbid"), **fields)
         model.model_json_schema()
@@ -197,10 +213,14 @@ def _schema(model: type[BaseModel]) -> JsonObject:
     return schema
 
 
+_VALUES: Final = frozenset(("default", "const", "enum", "examples"))
+"""Keywords of a schema whose values are not schemas."""
+
+
 def _without_titles(value: object) -> object:
     """Remove the titles that pydantic adds, which only repeat the names."""
     if is_mapping(value):
-        inner = {key: _without_titles(item) for key, item in value.items()}
+        inner = {key: item if key in _VALUES else _without_titles(item) for key, item in value.items()}
         return {key: item for key, item in inner.items() if not (key == "title" and isinstance(item, str))}
     if isinstance(value, list):
         return [_without_titles(item) for item in cast("list[object]", value)]
