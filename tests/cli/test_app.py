@@ -28,13 +28,13 @@ SUBCOMMANDS = [
     ["cbs", "list"],
     ["cbs", "eval"],
     ["preset", "convert"],
-    ["server", "prune"],
+    *(["server", name] for name in ("import", "export", "backup", "restore", "keys", "usage", "prune")),
     ["tokenizers", "check"],
     ["tokenizers", "fetch"],
     ["tokenizers", "audit"],
     ["tokenizers", "compare"],
 ]
-GROUPS = {"card", "lore", "macros", "cbs", "preset", "tokenizers"}
+GROUPS = {"card", "lore", "macros", "cbs", "preset", "tokenizers", "server"}
 
 
 def test_help_lists_every_command(tavernkit: Tavernkit) -> None:

@@ -354,6 +354,15 @@ def test_the_database_by_the_command_line(
     # The characters, and where each came from.
     assert "4 items" in run("backup", str(tmp_path / "backup.zip"))
     assert "4 items" in run("restore", str(tmp_path / "backup.zip"), data="two")
+    for command, file, key in (
+        ("export", "all", "exported"),
+        ("backup", "backup", "rows"),
+        ("restore", "backup", "rows"),
+    ):
+        report = json.loads(
+            run(command, str(tmp_path / f"{file}.zip"), "--json", data="new" if command == "restore" else "one")
+        )
+        assert report[key]["character" if command == "export" else "items"] == (2 if command == "export" else 4)
     kept = json.loads(run("keys", "--json", data="two"))
     assert (made["schema_version"], kept["schema_version"], kept["keys"][0]["id"]) == (1, 1, made["id"])
     said = refused("restore", str(tmp_path / "backup.zip"), data="two")

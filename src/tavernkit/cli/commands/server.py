@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Manage the service's database.")
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
 
 @app.command()
 def prune(
@@ -40,7 +42,7 @@ def prune(
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be removed.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     r"""Remove the answers of old requests, the reports of old imports, and old usage. Sessions and messages stay.
 
@@ -80,7 +82,7 @@ def import_command(
     data: DataFolder = None,
     db: DatabaseUrl = None,
     config: ConfigFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     r"""Import characters, books, presets, personas, groups and chats into the database.
 
@@ -112,6 +114,7 @@ def export(
     data: DataFolder = None,
     db: DatabaseUrl = None,
     config: ConfigFile = None,
+    as_json: AsJson = False,
 ) -> None:
     r"""Export the library, and sessions as SillyTavern's JSONL or RisuAI's JSON.
 
@@ -119,13 +122,15 @@ def export(
     tavernkit server export everything.zip
     tavernkit server export chat.jsonl --session 0123456789abcdef
     """
-    from tavernkit.cli.terminal import show_line
+    from tavernkit.cli.terminal import show_line, show_report
 
     with server_extra():
         from tavernkit.server.backups import export_all
-    show_line(
-        _count_text(export_all(read_settings(data, db, config), target, session=session)) or "there is nothing to write"
-    )
+    counts = export_all(read_settings(data, db, config), target, session=session)
+    if as_json:
+        show_report({"file": str(target), "exported": counts})
+    else:
+        show_line(_count_text(counts) or "there is nothing to write")
 
 
 @app.command()
@@ -134,6 +139,7 @@ def backup(
     data: DataFolder = None,
     db: DatabaseUrl = None,
     config: ConfigFile = None,
+    as_json: AsJson = False,
 ) -> None:
     r"""Write the whole database to a file, even while a server is running. The file contains hashes of keys.
 
@@ -141,11 +147,15 @@ def backup(
     tavernkit server backup tavern.zip
     tavernkit server backup tavern.zip --db postgresql://tavern@db/tavern
     """
-    from tavernkit.cli.terminal import show_line
+    from tavernkit.cli.terminal import show_line, show_report
 
     with server_extra():
         from tavernkit.server.backups import backup as write
-    show_line(_count_text(write(read_settings(data, db, config), target)))
+    rows = write(read_settings(data, db, config), target)
+    if as_json:
+        show_report({"file": str(target), "rows": rows})
+    else:
+        show_line(_count_text(rows))
 
 
 @app.command()
@@ -154,6 +164,7 @@ def restore(
     data: DataFolder = None,
     db: DatabaseUrl = None,
     config: ConfigFile = None,
+    as_json: AsJson = False,
 ) -> None:
     r"""Fill an empty database from a backup. It may be of another kind (SQLite, PostgreSQL) than the original.
 
@@ -161,11 +172,15 @@ def restore(
     tavernkit server restore tavern.zip --data new-folder
     tavernkit server restore tavern.zip --db postgresql://tavern@db/tavern
     """
-    from tavernkit.cli.terminal import show_line
+    from tavernkit.cli.terminal import show_line, show_report
 
     with server_extra():
         from tavernkit.server.backups import restore as read
-    show_line(_count_text(read(read_settings(data, db, config), source)))
+    rows = read(read_settings(data, db, config), source)
+    if as_json:
+        show_report({"rows": rows})
+    else:
+        show_line(_count_text(rows))
 
 
 @app.command()
@@ -205,7 +220,7 @@ def keys(
     data: DataFolder = None,
     db: DatabaseUrl = None,
     config: ConfigFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     r"""List, create and revoke API keys.
 
@@ -272,7 +287,7 @@ def usage(
     db: DatabaseUrl = None,
     config: ConfigFile = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     r"""Show what keys have used: requests, tokens, cost. Days are in UTC.
 
