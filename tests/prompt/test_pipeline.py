@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from tavernkit.errors import ConfigError, MaxTokensExceededError, PipelineError, StrictModeError
-from tavernkit.prompt import Block, Builder, BuildState, Context, Pipeline, Plan, Step, TraceCollector
+from tavernkit.prompt import Block, Builder, BuildState, Context, HookRegistry, Pipeline, Plan, Step, TraceCollector
 from tavernkit.prompt import _trace as trace
+from tavernkit.prompt._pipeline import HooksStep
 
 State = BuildState[Context]
 
@@ -213,6 +214,24 @@ def test_stats_go_to_the_named_open_step() -> None:
     collector("step_finish", {"name": "b"})
     collector("step_finish", {"name": "a", "stats": {"m": 3}})
     assert [dict(step.stats) for step in collector.to_trace().steps] == [{"n": 1, "m": 3}, {"n": 2}]
+
+
+@pytest.mark.parametrize(("before", "after"), [(True, True), (True, False), (False, True)])
+def test_a_hook_may_change_the_instrumenter(before: bool, after: bool) -> None:
+    first, second = TraceCollector() if before else None, TraceCollector() if after else None
+    hooks = HookRegistry()
+
+    @hooks.before_build
+    def change(state: BuildState[Context]) -> None:
+        state.change_inputs(instrumenter=second)
+
+    traced = Builder(Pipeline(HooksStep(), *pipeline()), warn=None, instrumenter=first, hooks=hooks)
+    trace = traced.build().trace
+    assert (trace is None) == (second is None)
+    if first is not None:
+        assert [step.name for step in first.to_trace().steps] == ["hooks"]
+    if trace is not None:
+        assert [step.name for step in trace.steps] == ["first", "second", "assemble"]
 
 
 def test_no_instrumenter_means_no_debug_work() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from tavernkit._arguments import require
@@ -11,6 +11,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import deep_merge, is_mapping
 from tavernkit.errors import ConfigError, PipelineError, StrictModeError, noting_degraded
 from tavernkit.prompt._context import BuildState, Context, underscore
+from tavernkit.prompt._trace import Instrumenter
 
 StateT_contra = TypeVar("StateT_contra", contravariant=True)
 ConfigT = TypeVar("ConfigT")
@@ -208,49 +209,39 @@ class Pipeline(Generic[StateT]):
     def _run(self, state: StateT) -> None:
         log = state.log
         outer = log.step
-        opened: list[tuple[str, AnyStep[StateT]]] = []
+        opened: list[tuple[str, AnyStep[StateT], Instrumenter | None]] = []
         try:
             for name, step in self._steps.items():
                 context = state.context
                 overrides = context.step_configs.get(name)
                 log.step = name
                 running = step.configured(overrides) if overrides else step
-                if context.instrumenter is not None:
-                    opened.append((name, running))
-                    state.instrument("step_start", name=name)
+                instrumenter = context.instrumenter  # a hook may change it, but whoever saw the start sees the end
+                if instrumenter is not None:
+                    opened.append((name, running, instrumenter))
+                    instrumenter("step_start", {"name": name})
                 elif type(running).after is not _NO_AFTER:  # of others, nobody notices the end
-                    opened.append((name, running))
+                    opened.append((name, running, None))
                 running.before(state)
-            instrumenter = state.context.instrumenter  # hooks may have changed it before the build, not after
             while opened:
-                name, running = opened[-1]
+                name, running, instrumenter = opened[-1]
                 log.step = name
                 running.after(state)
                 opened.pop()
                 if instrumenter is not None:
-                    state.instrument("step_finish", name=name)
+                    instrumenter("step_finish", {"name": name})
         except ConfigError as error:
             error.step = error.step or log.step
-            self._report(state, opened, error)
+            _report(opened, error)
             raise
         except Exception as error:
             wrapped = _wrap(error, log.step)
-            self._report(state, opened, error, wrapped)
+            _report(opened, error, wrapped)
             if wrapped is error:
                 raise
             raise wrapped from error
         finally:
             log.step = outer
-
-    def _report(
-        self,
-        state: StateT,
-        opened: list[tuple[str, AnyStep[StateT]]],
-        error: Exception,
-        wrapped: Exception | None = None,
-    ) -> None:
-        for index, (name, _) in enumerate(reversed(opened)):
-            state.instrument("step_error", name=name, error=error if index == 0 else wrapped or error)
 
     def _insert(self, anchor: str, step: AnyStep[StateT], name: str | None, offset: int) -> Pipeline[StateT]:
         self._require(anchor)
@@ -275,6 +266,15 @@ def _named(entry: AnyStep[StateT] | tuple[str, AnyStep[StateT]]) -> tuple[str, A
     require("steps", step, Step, "Step instances, or pairs of a name and one")
     require("the name of a step", name, str)
     return name, step
+
+
+def _report(
+    opened: Sequence[tuple[str, object, Instrumenter | None]], error: Exception, wrapped: Exception | None = None
+) -> None:
+    """Report an error to the steps that are still open: the innermost one gets it as it was raised."""
+    for index, (name, _, instrumenter) in enumerate(reversed(opened)):
+        if instrumenter is not None:
+            instrumenter("step_error", {"name": name, "error": error if index == 0 else wrapped or error})
 
 
 def _wrap(error: Exception, step: str | None) -> PipelineError:
