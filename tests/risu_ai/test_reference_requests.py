@@ -145,6 +145,7 @@ def test_the_address_of_a_proxy_is_completed_unless_that_is_off(url: str, comple
 def test_what_users_add_is_set_removed_and_nested():
     pairs = [
         *(["a.b", "1.5"], ["a.c", "true"], ["quoted", "'5'"], ["none", "null"], ["text", "x"], ["bad", "json::{"]),
+        ["not_json", "json::[NaN]"],
         *(
             ["list", "json::[1]"],
             ["max_tokens", "{{none}}"],
@@ -157,7 +158,7 @@ def test_what_users_add_is_set_removed_and_nested():
     assert found.headers == {"X-A": "b"}
     added = {key: found.body[key] for key in ("a", "quoted", "none", "text", "list")}
     assert added == {"a": {"b": 1.5, "c": True}, "quoted": "5", "none": None, "text": "x", "list": [1]}
-    assert not {"max_tokens", "bad", "y", ""} & set(found.body)
+    assert not {"max_tokens", "bad", "not_json", "y", ""} & set(found.body)
 
 
 @pytest.mark.parametrize(

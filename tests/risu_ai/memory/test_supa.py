@@ -135,6 +135,7 @@ def test_hypa_memory_remembers_every_summary_and_is_stored_as_risu_ai_writes_it(
     ("data", "code"),
     [
         ("hypa:\n[", "memory_unreadable"),
+        ('hypa:\n[{"id":NaN}]', "memory_unreadable"),
         ("hypa:\n5", "memory_message_not_found"),
         ('hypa:\n[{"id":"gone"}, 3]', "memory_message_not_found"),
         ("gone\nstory", "memory_message_not_found"),

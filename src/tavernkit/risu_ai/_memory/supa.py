@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 
-from tavernkit._text.js_values import json_stringify, truthy
+from tavernkit._text.js_values import JSSyntaxError, json_parse, json_stringify, truthy
 from tavernkit._values import Json, is_list, is_object
 from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
 from tavernkit.risu_ai._memory.contract import MemoryInput, MemoryOutcome, Similarity, ask_for_summary, memory_message
@@ -186,7 +185,7 @@ class _Supa:
 
 def _read_records(text: str) -> list[Json]:
     try:
-        records: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        records = json_parse(text)
+    except JSSyntaxError as error:
         raise MemoryFailedError("memory_unreadable", f"the stored HypaMemory is not JSON ({error})") from error
     return records if is_list(records) else []

@@ -5,13 +5,12 @@ Stored texts have marks of tool calls. What a mark names is kept outside of the 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import trim
+from tavernkit._text.js_values import JSSyntaxError, json_parse, trim
 from tavernkit._text.traced import join
 from tavernkit._values import FrozenJson, Json, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
 from tavernkit.dialects._openai import to_openai
@@ -85,8 +84,8 @@ def _outcome(name: str, calls: ToolCalls) -> ToolOutcome | None:
     if stored is None or not is_mapping(call) or not is_mapping(function):
         return None
     try:
-        arguments: object = json.loads(str(function.get("arguments") or "{}"))
-    except (ValueError, RecursionError):
+        arguments: object = json_parse(str(function.get("arguments") or "{}"))
+    except JSSyntaxError:
         arguments = {}
     return ToolOutcome(
         id=str(call.get("id")),

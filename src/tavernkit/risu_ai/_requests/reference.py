@@ -5,14 +5,13 @@ Users can add fields and headers of their own.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import to_number, trim
+from tavernkit._text.js_values import JSSyntaxError, json_parse, to_number, trim
 from tavernkit._values import Json, JsonObject, is_object, is_sequence
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
@@ -242,8 +241,8 @@ def add_fields(body: JsonObject, headers: dict[str, str], pairs: Iterable[tuple[
             body.pop(key, None)
         elif value.startswith(JSON_VALUE):
             try:
-                body[key] = json.loads(value.removeprefix(JSON_VALUE))
-            except (ValueError, RecursionError):
+                body[key] = json_parse(value.removeprefix(JSON_VALUE))
+            except JSSyntaxError:
                 continue
         else:
             _set(body, key.split(".")[:MAX_PARTS], _value(value))
