@@ -137,6 +137,16 @@ def test_a_schema_of_another_type_asks_for_json_all_the_same() -> None:
     assert "response_format" not in request("openai", json_schema="").body
 
 
+@pytest.mark.parametrize("source", ["makersuite", "workers_ai", "cohere", "groq", "custom"])
+def test_a_schema_without_a_value_sends_no_null(source: str) -> None:
+    assert None not in _leaves(request(source, json_schema={"name": "mood"}).body)
+
+
+def _leaves(value: Json) -> list[Json]:
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return [value] if children is None else [leaf for child in children for leaf in _leaves(child)]
+
+
 def test_workers_ai_encodes_the_account() -> None:
     assert request("workers_ai").url == "https://api.cloudflare.com/client/v4/accounts/a%2Fb/ai/v1/chat/completions"
 

@@ -109,8 +109,8 @@ FUNCTIONS: dict[str, Function] = {
         g["maxTokens"], g["reasoningEffort"], stream=g["stream"], adaptive=g["isAdaptiveModel"]
     ),
     "calculateGoogleBudgetTokens": lambda g, n, c: google_budget(g["maxTokens"], g["reasoningEffort"], g["model"]),
-    "embedOpenRouterMedia": lambda g, n, c: shared.embed_media(
-        g["messages"], audio=g.get("options", {}).get("audio", True)
+    "embedOpenRouterMedia": lambda g, n, c: (
+        shared.embed_media(g["messages"]) if g.get("options", {}).get("audio", True) else g["messages"]
     ),
     "addReasoningContentToToolCalls": lambda g, n, c: add_reasoning_content(g["messages"]),
     "pipeline:deepseek": lambda g, n, c: convert_deepseek(g["messages"], tools=g.get("tools"), names=n, config=c),

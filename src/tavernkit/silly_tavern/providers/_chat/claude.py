@@ -80,6 +80,7 @@ def claude_request(given: PageBody) -> Made:
 def _tools(given: PageBody) -> list[Json]:
     tools: list[Json] = []
     for tool in given.tools:
+        # Other kinds of tools are left out.
         if tool.get("type") == "function":
             function = present(function_of(tool), name="name", description="description", input_schema="parameters")
             if "input_schema" in function:
@@ -113,6 +114,7 @@ def _add_schema(body: JsonObject, tools: list[Json], given: PageBody, traits: fr
 
 def _limit_samplers(body: JsonObject, given: PageBody, traits: frozenset[Claude]) -> None:
     if Claude.ONE_SAMPLER in traits:
+        # A top_p below 1 wins, whatever the temperature is.
         body.pop("temperature" if given.number("top_p") < 1 else "top_p", None)
     if Claude.NO_SAMPLING in traits:
         _drop(body, *SAMPLERS)
@@ -141,6 +143,7 @@ def _set_thinking(body: JsonObject, given: PageBody, traits: frozenset[Claude]) 
     if budget is None:
         return False
     if tokens <= FEW_TOKENS:
+        # The budget stays that of the shorter reply.
         body["max_tokens"] = tokens + FEW_TOKENS
     body["thinking"] = {"type": "enabled", "budget_tokens": budget}
     _drop(body, *SAMPLERS)
@@ -153,6 +156,7 @@ def claude_budget(max_tokens: int, effort: str, *, stream: bool, adaptive: bool 
         return _ADAPTIVE_EFFORTS.get(effort)
     if effort == "auto":
         return None
+    # An unknown effort gets the least.
     budget = LEAST_THINKING_TOKENS if effort == "min" else math.floor(max_tokens * _THINKING_SHARES.get(effort, 0))
     budget = max(budget, LEAST_THINKING_TOKENS)
     return budget if stream else min(budget, MOST_THINKING_TOKENS_WITHOUT_STREAMING)
@@ -175,12 +179,13 @@ def _output_config(body: JsonObject) -> JsonObject:
 
 
 def _trailing_assistant_as_user(messages: Messages) -> None:
+    # It is not merged with the user's turn before it.
     if messages and messages[-1].get("role") == "assistant":
         messages[-1]["role"] = "user"
 
 
 def _headers(given: PageBody, *, with_effort: bool) -> dict[str, str]:
-    betas = [*BETAS]
+    betas = [*BETAS]  # in every request, whether or not the model knows them
     if given.tools:
         betas.append(TOOLS_BETA)
     if given.config.claude_enable_system_prompt_cache or given.config.claude_caching_at_depth >= 0:
@@ -240,6 +245,7 @@ def convert_claude(
 def _to_parts(turn: JsonObject, names: PromptNames) -> None:
     calls = turn.get("tool_calls")
     if turn.get("role") == "assistant" and is_list(calls):
+        # SillyTavern does not send the text beside the calls, nor any text beside an empty list of them.
         turn["content"] = [_tool_use(call) for call in tool_calls(turn)]
     if turn.get("role") == "tool":
         result = present(turn, tool_use_id="tool_call_id", content="content")
@@ -250,6 +256,7 @@ def _to_parts(turn: JsonObject, names: PromptNames) -> None:
         turn["role"] = "user"
         turn.pop("name", None)
     name = turn.get("name")
+    # Unlike for other providers, the name is written even if the text begins with it.
     prefix = to_string(name) + ": " if name else ""
     content = turn.get("content")
     if is_list(content):
@@ -280,6 +287,7 @@ def _part(part: Json, prefix: str) -> Json:
         return part
     if part.get("type") == "image_url":
         source: JsonObject = {"type": "base64"}
+        # SillyTavern sends other addresses than data URLs as pictures without type and data.
         url = part_url(part, "image_url")
         _, colon, media_type = url.split(";")[0].partition(":")
         if colon:
@@ -365,7 +373,7 @@ def turns_at_depth(turns: Messages, depth: int, *, skip_system: bool = False) ->
         role = turn.get("role")
         if not passed_prefill and role == "assistant":
             continue
-        passed_prefill = True
+        passed_prefill = True  # a system message ends the prefill, even where it is skipped
         if role == previous or (skip_system and role == "system"):
             continue
         if switches in (depth, depth + 2):

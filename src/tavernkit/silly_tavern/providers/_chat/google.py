@@ -103,6 +103,7 @@ def _vertex_address(given: PageBody, method: str) -> tuple[str, list[str]]:
         return f"https://{host}/v1/projects/{project}/locations/{region}/{method}", []
     project = given.text("vertexai_express_project_id")
     if project:
+        # With a project, the host is the one without a region, although the path names the region.
         return f"https://{VERTEX_HOST}/v1/projects/{project}/locations/{region}/{method}", [f"key={given.key}"]
     return f"https://{host}/v1/{method}", [f"key={given.key}"]
 
@@ -131,10 +132,10 @@ def _generation_config(given: PageBody, traits: frozenset[Google], *, draws: boo
     }
     if given.stops:
         config["stopSequences"] = given.stops
-    if given.is_set("top_k"):
+    if given.is_set("top_k"):  # 0 is left out, unlike all other numbers
         config["topK"] = given.body["top_k"]
     if given.json_schema is not None:
-        config |= {"responseMimeType": "application/json", "responseSchema": given.json_schema.get("value")}
+        config |= {"responseMimeType": "application/json", **present(given.json_schema, responseSchema="value")}
     if Google.NO_SAMPLING in traits:
         for key in ("candidateCount", "temperature", "topP", "topK"):
             config.pop(key, None)
@@ -163,7 +164,7 @@ def _thinking_config(given: PageBody) -> JsonObject:
     budget = google_budget(given.max_tokens, given.effort, given.model)
     if isinstance(budget, int):
         thinking["thinkingBudget"] = budget
-        if budget == 0 and given.source == "vertexai":
+        if budget == 0 and given.source == "vertexai":  # AI Studio gets the user's choice even then
             thinking["includeThoughts"] = False
     elif budget is not None:
         thinking["thinkingLevel"] = budget
@@ -191,12 +192,13 @@ def _thinking_tokens(max_tokens: int, effort: str, *, least: int, most: int, at_
         return -1
     if effort == "min":
         return at_min
+    # An unknown effort gets the least.
     return min(max(math.floor(max_tokens * _THINKING_SHARES.get(effort, 0)), least), most)
 
 
 def _tools(given: PageBody, traits: frozenset[Google]) -> list[Json]:
     functions: list[Json] = [_declaration(function_of(tool)) for tool in given.tools if tool.get("type") == "function"]
-    if functions:
+    if functions:  # then other tools and the web search are left out
         return [{"function_declarations": functions}]
     others: list[Json] = [
         {kind: tool[kind]} for tool in given.tools if isinstance(kind := tool.get("type"), str) and kind in tool
@@ -280,7 +282,7 @@ def _pieces(turn: JsonObject) -> list[JsonObject]:
     if is_list(content):
         return [part for part in content if is_object(part)]
     calls = turn.get("tool_calls")
-    if is_list(calls) and calls:
+    if is_list(calls) and calls:  # the text beside the calls is not sent
         return [{"type": "tool_calls", "tool_calls": calls}]
     call_id = turn.get("tool_call_id")
     text = "" if content is None else to_string(content)
@@ -337,12 +339,12 @@ def _parsed(arguments: str) -> Json:
     try:
         return json_parse(arguments)
     except JSSyntaxError:
-        return arguments
+        return arguments  # as they are, although Google wants an object
 
 
 def _media_part(piece: JsonObject, kind: str, default_mime: str, model: str) -> list[Json]:
     found = part_data(piece, kind)
-    if found is None:
+    if found is None:  # other addresses than data URLs are dropped
         return []
     media_type, data = found
     part = google_part("inlineData", {"mimeType": media_type or default_mime, "data": data})
@@ -370,6 +372,7 @@ class _Signer:
             if not is_object(part):
                 continue
             if self._enabled and signature:
+                # Only texts are signed with the message's signature; calls have their own.
                 if "text" in part:
                     part["thoughtSignature"] = signature
             elif self._third:

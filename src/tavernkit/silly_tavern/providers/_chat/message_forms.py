@@ -12,6 +12,7 @@ from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.silly_tavern.providers._chat.messages import (
     EXAMPLE_ASSISTANT,
     EXAMPLE_USER,
+    SEPARATOR,
     Messages,
     PromptNames,
     copied,
@@ -23,7 +24,6 @@ from tavernkit.silly_tavern.providers._chat.messages import (
 from tavernkit.silly_tavern.providers._request import DEFAULT_CONFIG, SillyTavernConfig
 
 MEDIA_PARTS = ("image_url", "video_url", "audio_url")
-SEPARATOR = "\n\n"
 TOKEN_LENGTH = 64
 
 
@@ -39,7 +39,7 @@ class MergeOptions:
 
 POST_PROCESSING_TYPES: Mapping[str, MergeOptions] = {
     "merge": MergeOptions(),
-    "claude": MergeOptions(),
+    "claude": MergeOptions(),  # the old name of "merge"
     "merge_tools": MergeOptions(tools=True),
     "semi": MergeOptions(strict=True),
     "semi_tools": MergeOptions(strict=True, tools=True),
@@ -74,6 +74,7 @@ def merge_messages(
         message["content"] = media.restore(text_of(message))
     if not options.strict:
         return merged
+    # All system messages after the first message, even if that is not one.
     for message in merged[1:]:
         if message.get("role") == "system":
             message["role"] = "user"
@@ -105,6 +106,7 @@ def _flatten(message: JsonObject, names: PromptNames, options: MergeOptions, med
 
 
 def _single(text: str, role: Json, names: PromptNames) -> str:
+    # An empty message gets a name too; texts of the system get none, although they are sent as the user's.
     if role == "assistant" and names.char_name and not names.starts_with_group_name(text):
         return with_prefix(text, names.char_name)
     if role == "user" and names.user_name:
@@ -117,7 +119,9 @@ def _squash(messages: Messages) -> Messages:
     for message in messages:
         before = squashed[-1] if squashed else None
         text = text_of(message)
+        # An empty message is never appended, but the next one is appended to it, after a blank line.
         if before is not None and before.get("role") == message.get("role") and text and message.get("role") != "tool":
+            # Everything else in the appended message is lost in SillyTavern, even its tool calls.
             before["content"] = text_of(before) + SEPARATOR + text
         else:
             squashed.append(message)
@@ -182,6 +186,7 @@ def to_text_prompt(messages: Json) -> Json:
 
 
 def _line(message: JsonObject) -> str:
+    # Only names of system messages are written, and a name of null is written as "null".
     if message.get("role") == "system":
         speaker = "System" if "name" not in message else to_string(message["name"])
     else:
@@ -222,6 +227,7 @@ def convert_claude_text(
             turn["content"] = f"{turn['content']}{json_stringify(turn['tool_calls'])}"
     first_message: int | None = None
     if turns:
+        # Without marks, everything but the last message counts as the system's.
         for turn in turns[:-1] if exclude_prefixes else turns[:1]:
             turn["role"] = "system"
         if add_assistant_postfix:
@@ -248,6 +254,7 @@ def _place_first_human(turns: Messages, *, as_system: bool, human: str, exclude_
             turns.insert(first_assistant, {"role": "user", "content": human})
         return None
     turns[0]["role"] = "user"
+    # The mark goes to the user's message before the first reply, but not to the very first message.
     if exclude_prefixes or first_assistant is None or first_assistant - 1 <= 0:
         return None
     return first_assistant - 1 if turns[first_assistant - 1].get("role") == "user" else None

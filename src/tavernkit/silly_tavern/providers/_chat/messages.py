@@ -23,6 +23,8 @@ class ToolArgumentsError(MessageConversionError):
 Messages: TypeAlias = list[JsonObject]
 """OpenAI-style messages that a converter may change."""
 
+SEPARATOR = "\n\n"
+"""What stands between joined texts."""
 _DATA_URL = re.compile(r"^data:([^;,]*+)[^,]*+,(.*)$", re.DOTALL)
 
 

@@ -12,6 +12,7 @@ from tavernkit.silly_tavern.providers._chat.message_forms import post_process
 from tavernkit.silly_tavern.providers._chat.messages import (
     EXAMPLE_ASSISTANT,
     EXAMPLE_USER,
+    SEPARATOR,
     Messages,
     PromptNames,
     copied,
@@ -44,9 +45,7 @@ TOOL_ID_LENGTH = 9
 
 def convert_mistral(messages: object, *, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG) -> Messages:
     """Shorten tool ids, write names into messages, and reorder roles as Mistral requires."""
-    if not isinstance(messages, list):
-        return []
-    turns = copied(messages)  # pyright: ignore[reportUnknownArgumentType]  # copied() checks
+    turns = copied(messages)
     if config.mistral_enable_prefix and turns and turns[-1].get("role") == "assistant":
         turns[-1]["prefix"] = True
     for turn in turns:
@@ -81,12 +80,14 @@ def _write_mistral_name(turn: JsonObject, names: PromptNames) -> None:
             del turn["name"]
         return
     prefix = to_string(name) + ": "
+    # A name that the text begins with already stays in the message as well.
     if name and not string_content(turn).startswith(prefix):
         turn["content"] = prefix + string_content(turn)
         del turn["name"]
 
 
 def _fold_users_after_tools(turns: Messages) -> None:
+    """Append a user message after a tool result to the last earlier one with content, or leave it if there is none."""
     index = 1
     while index < len(turns):
         if turns[index].get("role") == "user" and turns[index - 1].get("role") == "tool":
@@ -99,7 +100,7 @@ def _fold_users_after_tools(turns: Messages) -> None:
                 None,
             )
             if earlier is not None:
-                earlier["content"] = printed_content(earlier) + "\n\n" + printed_content(turns[index])
+                earlier["content"] = printed_content(earlier) + SEPARATOR + printed_content(turns[index])
                 del turns[index]
                 continue
         index += 1
@@ -164,14 +165,11 @@ def _write_name(turn: JsonObject, names: PromptNames) -> None:
     del turn["name"]
 
 
-SEPARATOR = "\n\n"
-
-
 def convert_ai21(messages: object, *, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG) -> Messages:
     """Join the leading system messages into one, write names into messages, and merge neighbours."""
-    if not isinstance(messages, list):
+    if not is_list(messages):
         return []
-    turns = copied(messages)  # pyright: ignore[reportUnknownArgumentType]  # copied() checks
+    turns = copied(messages)
     system = ""
     while turns and turns[0].get("role") == "system":
         first = turns.pop(0)
@@ -179,10 +177,10 @@ def convert_ai21(messages: object, *, names: PromptNames, config: SillyTavernCon
         system += printed_content(first) + SEPARATOR
     if not turns:
         turns.append({"role": "user", "content": config.prompt_placeholder})
-    if system:
+    if system:  # a system prompt of nothing but white space becomes an empty message
         turns.insert(0, {"role": "system", "content": trim(system)})
     for turn in turns:
-        if "name" in turn:
+        if "name" in turn:  # even an empty name is written: ": " comes before the text
             name = turn.pop("name")
             if turn.get("role") != "system":
                 turn["content"] = with_prefix(string_content(turn), to_string(name))
@@ -197,13 +195,11 @@ def convert_ai21(messages: object, *, names: PromptNames, config: SillyTavernCon
 
 def convert_xai(messages: object, *, names: PromptNames) -> Messages:
     """Write names into messages; the names of user messages stay unchanged."""
-    if not isinstance(messages, list):
-        return []
-    turns = copied(messages)  # pyright: ignore[reportUnknownArgumentType]  # copied() checks
+    turns = copied(messages)
     for turn in turns:
         if not turn.get("name") or turn.get("role") == "user":
             continue
-        if turn.get("role") == "assistant" and names.char_name:
+        if turn.get("role") == "assistant" and names.char_name:  # the character's name is written, not the message's
             turn["content"] = names.as_character(string_content(turn))
         names.name_example(turn)
         del turn["name"]
@@ -230,7 +226,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
         "model", "temperature", "max_tokens", "stream", "presence_penalty", "frequency_penalty", "top_p", "top_k",
         "logit_bias", "seed",
     ),
-    "chutes": (
+    "chutes": (  # "stop" is sent even if it is empty
         "model", "temperature", "max_tokens", "stream", "presence_penalty", "frequency_penalty",
         "repetition_penalty", "min_p", "top_p", "top_k", "seed", "stop", "reasoning_effort", "logit_bias",
     ),
@@ -261,7 +257,7 @@ def mistral_request(given: PageBody) -> Made:
     """Make a request to Mistral."""
     body = _body(given, convert_mistral(given.messages, names=given.names, config=given.config))
     body |= _stop(given) | given.offered_tools() | _format(given, described=True)
-    if given.body.get("seed", -1) != -1:
+    if given.body.get("seed", -1) != -1:  # null is sent
         body["random_seed"] = given.body["seed"]
     return Made(body)
 
@@ -278,6 +274,7 @@ def deepseek_request(given: PageBody) -> Made:
         body["tools"] = [_without_empty_required(tool) for tool in given.tools]
     if given.json_schema is not None:
         body["response_format"] = {**JSON_OBJECT}
+    # Without thoughts to show, the effort is not sent.
     if given.is_set("reasoning_effort") and given.is_set("include_reasoning"):
         body["reasoning_effort"] = given.body["reasoning_effort"]
     body["thinking"] = thinking_switch(given)
@@ -333,7 +330,7 @@ def cohere_request(given: PageBody) -> Made:
         "stream": given.is_set("stream"),
         "messages": messages,
         "documents": [],
-        "tools": [
+        "tools": [  # sent even if it is empty, without a tool_choice
             {**tool, "function": without_schema_mark(function_of(tool), "parameters")} if "function" in tool else tool
             for tool in given.tools
         ],

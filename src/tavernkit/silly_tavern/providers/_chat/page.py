@@ -191,6 +191,7 @@ def _stops(source: str, stops: Sequence[str]) -> Sequence[str] | None:
         return stops[: rules.DEFAULT_STOP_COUNT] or None
     first = stops[: rules.STOP_COUNTS[source]]
     if source in rules.GOOGLE:
+        # Too long ones among the first are not replaced by later ones.
         return [text for text in first if 1 <= utf16_length(text) <= rules.GOOGLE_STOP_LENGTH]
     return first
 

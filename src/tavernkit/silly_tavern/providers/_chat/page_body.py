@@ -129,6 +129,7 @@ def flatten_schema(schema: Json, source: str) -> Json:
     unknown = UNKNOWN_TO_GOOGLE if source in GOOGLE_SOURCES else frozenset[str]()
     top: JsonObject = {key: value for key, value in schema.items() if key != "$defs"}
     flat = _Flattening(definitions if is_object(definitions) else {}, unknown).flatten(top, ())
+    # Marks of schemas inside the schema stay.
     return {key: value for key, value in flat.items() if key != "$schema"} if is_object(flat) else flat
 
 
@@ -152,6 +153,7 @@ class _Flattening:
             return value
         reference = value.get("$ref")
         if isinstance(reference, str) and reference.startswith(DEFINITION):
+            # Other keys beside a reference are lost. Only the part after the last slash counts.
             name = reference.rpartition("/")[2]
             if name in path or name not in self._definitions:
                 return {}
@@ -161,7 +163,7 @@ class _Flattening:
 
 def named_schema(schema: JsonObject, *, described: bool = False) -> JsonObject:
     """Return OpenAI's ``response_format``: name, strictness and schema; with its description if ``described``."""
-    strict = schema.get("strict")
+    strict = schema.get("strict")  # a schema that does not say is strict
     inner: JsonObject = {
         **present(schema, name="name", schema="value"),
         "strict": True if strict is None else strict,

@@ -158,9 +158,11 @@ REFUSALS: tuple[Refusal, ...] = (
         sources=OPENAI_LIKE, model=r"gpt-6-astra", fields=("temperature", "top_p", "logprobs"), counts_thoughts=True
     ),
     Refusal(sources=OPENAI_LIKE, model=r"^(?=.*gpt).*vision", fields=(*STOPS_AND_BIAS, "logprobs")),
+    # The dots of 4.5 and k2.5 match any character, as in SillyTavern's own patterns.
     Refusal(sources=OPENAI_LIKE, model=r"gpt-4.5", fields=("logprobs",)),
     Refusal(sources=("azure_openai",), model=r"^gpt-[34]", fields=("reasoning_effort",)),
     Refusal(sources=("xai",), model=r"grok-3-mini", fields=(*PENALTIES, "stop")),
+    # Of xAI's models, only grok-3-mini gets an effort.
     Refusal(sources=("xai",), model=r"^(?!.*grok-3-mini)", fields=("reasoning_effort",)),
     Refusal(sources=("xai",), model=r"grok-4|grok-code", fields=PENALTIES),
     Refusal(sources=("xai",), model=r"^(?!.*grok-4-fast-non-reasoning).*(grok-4|grok-code)", fields=("stop",)),

@@ -70,6 +70,7 @@ def _azure(given: PageBody) -> str:
         base = urlsplit("")
     if not base.scheme or not base.hostname:
         raise _incomplete("azure_openai: azure_base_url must be a whole address, such as https://NAME.openai.azure.com")
+    # The address's own path and query are dropped.
     return (
         f"{base.scheme}://{base.netloc.rpartition('@')[2]}/openai/deployments/{values['azure_deployment_name']}"
         f"{CHAT_PATH}?api-version={values['azure_api_version']}"

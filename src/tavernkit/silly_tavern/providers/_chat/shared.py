@@ -13,7 +13,7 @@ from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.silly_tavern.providers._chat.claude import cache_mark, turns_at_depth
 from tavernkit.silly_tavern.providers._chat.google import safety_settings
 from tavernkit.silly_tavern.providers._chat.message_forms import post_process, to_text_prompt
-from tavernkit.silly_tavern.providers._chat.messages import Messages, copied, part_data, tool_calls
+from tavernkit.silly_tavern.providers._chat.messages import Messages, copied, part_data, present, tool_calls
 from tavernkit.silly_tavern.providers._chat.models import TEXT_MODELS, VERBOSITY_MODELS, openai_effort
 from tavernkit.silly_tavern.providers._chat.page_body import (
     JSON_OBJECT,
@@ -104,6 +104,7 @@ def _effort_and_verbosity(given: PageBody) -> JsonObject:
 
 def _openai(given: PageBody, draft: Draft) -> None:
     draft.messages = embed_media(draft.messages)
+    # Old models take the number itself.
     draft.extra |= given.pick(("logprobs",))
     if not is_text_model(given):
         draft.extra |= given.token_probabilities()
@@ -113,6 +114,7 @@ def _openai(given: PageBody, draft: Draft) -> None:
 
 def _custom(given: PageBody, draft: Draft) -> None:
     _openai(given, draft)
+    # The user's fields win over the page's, but lose against stop strings, tools and the effort, which come later.
     draft.extra |= yaml_object(given.text("custom_include_body"), given.warn)
     # A header is text, so Infinity can be sent; in the body it would become null.
     headers = yaml_object(given.text("custom_include_headers"), given.warn, keep_infinity=True)
@@ -125,7 +127,7 @@ def _openrouter(given: PageBody, draft: Draft) -> None:
     middle_out = {"on": ["middle-out"], "off": []}.get(given.text("middleout"))
     if middle_out is not None:
         extra["transforms"] = [*middle_out]
-    extra["plugins"] = [{"id": "web"}] if given.is_set("enable_web_search") else []
+    extra["plugins"] = [{"id": "web"}] if given.is_set("enable_web_search") else []  # sent even if it is empty
     reasoning: JsonObject = {"exclude": not given.is_set("include_reasoning")}
     if given.is_set("reasoning_effort"):
         reasoning["effort"] = given.body["reasoning_effort"]
@@ -185,7 +187,7 @@ def _nanogpt(given: PageBody, draft: Draft) -> None:
         extra["model"] = f"{given.model}:online"
     extra |= given.pick(("min_p", "top_a", "repetition_penalty"))
     if given.is_set("reasoning_effort"):
-        effort = NANOGPT_EFFORTS.get(given.effort)
+        effort = NANOGPT_EFFORTS.get(given.effort)  # any other effort, such as "auto", becomes an empty object
         extra["reasoning"] = {} if effort is None else {"effort": effort}
     if given.config.claude_enable_system_prompt_cache and _NANOGPT_CLAUDE.search(given.model):
         extra["cache_control"] = {"enabled": True, "ttl": given.config.cache_ttl}
@@ -196,7 +198,7 @@ def _pollinations(given: PageBody, draft: Draft) -> None:
     if given.body.get("seed") is None:
         draft.extra["seed"] = given.random.randrange(MAX_RANDOM_SEED)
     if given.text("pollinations_endpoint") == "anonymous":
-        return
+        return  # without an effort, and with the usual form of a schema
     draft.extra |= given.pick(("reasoning_effort",))
     _set_format(given, draft, bare_schema)
 
@@ -206,6 +208,7 @@ def _moonshot(given: PageBody, draft: Draft) -> None:
     if given.json_schema is not None:
         _ask(given, draft)
     else:
+        # Unlike DeepSeek's, the message is marked even if tools are offered.
         draft.messages = add_assistant_prefix(draft.messages, None, "partial")
 
 
@@ -216,7 +219,8 @@ def _zai(given: PageBody, draft: Draft) -> None:
 
 def _workers_ai(given: PageBody, draft: Draft) -> None:
     draft.extra |= given.pick(("repetition_penalty",))
-    _set_format(given, draft, lambda schema: {"type": "json_schema", "json_schema": schema.get("value")})
+    # Cloudflare gets the schema itself where the others have a name and the schema.
+    _set_format(given, draft, lambda schema: {"type": "json_schema", **present(schema, json_schema="value")})
 
 
 def thinking_switch(given: PageBody) -> JsonObject:
@@ -260,12 +264,12 @@ _SIGNATURE_FORMATS = (
 )
 
 
-def embed_media(messages: Sequence[JsonObject], *, audio: bool = True) -> Messages:
+def embed_media(messages: Sequence[JsonObject]) -> Messages:
     """Convert audio in data URLs to ``input_audio`` parts."""
     turns = copied(messages)
     for turn in turns:
         content = turn.get("content")
-        if audio and is_list(content):
+        if is_list(content):
             turn["content"] = [_audio_part(part) for part in content]
     return turns
 
@@ -299,7 +303,7 @@ def _collect(owner: JsonObject, identifier: Json, details: list[Json], signature
     signature = owner.get("signature")
     if not isinstance(signature, str):
         return
-    del owner["signature"]
+    del owner["signature"]  # even if it is not passed on
     if signature and keep:
         details.append({
             "index": len(details),

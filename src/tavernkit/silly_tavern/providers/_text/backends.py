@@ -40,7 +40,8 @@ Change = Callable[[JsonObject, SillyTavernConfig], JsonObject]
 class Backend:
     """One type: the path below its root, the keys of the page's body it gets, and how the API key is sent.
 
-    ``keys`` is ``None`` if the page's body is passed on unchanged; ``change`` is applied before keys are selected.
+    ``keys`` is ``None`` if the page's body is passed on unchanged, even with its own fields ``api_type`` and
+    ``api_server``; ``change`` is applied before keys are selected.
     """
 
     path: str = "/v1/completions"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeGuard, cast
 
 from tavernkit._dataclass import dataclass
 from tavernkit._lazy import read_data
-from tavernkit._text.js_values import JSSyntaxError, json_parse
+from tavernkit._text.js_values import JSSyntaxError, json_parse, trim
 from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, thaw
 from tavernkit.errors import Warn, log_warning
 
@@ -144,7 +144,7 @@ def bias_entries(settings: Mapping[str, Json], given: TextInput) -> list[tuple[l
     found: list[tuple[list[int], Json]] = []
     entries = settings.get("logit_bias")
     for entry in entries if is_list(entries) else []:
-        words = text(entry.get("text")).strip() if is_object(entry) else ""
+        words = trim(text(entry.get("text"))) if is_object(entry) else ""
         if not is_object(entry) or not words:
             continue
         if words.startswith("[") and words.endswith("]"):

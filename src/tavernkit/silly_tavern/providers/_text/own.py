@@ -264,7 +264,7 @@ def kobold_request(body: Mapping[str, Json], config: SillyTavernConfig) -> Provi
         sent |= _present(body, SENT)
         sent["singleline"] = bool(body.get("singleline"))
         stops = body.get("stop_sequence")
-        if stops or stops == []:
+        if stops or stops == []:  # an empty list counts as set
             sent["stop_sequence"] = stops
     return ProviderRequest(root + path, sent, override_headers(root, {}, config))
 

@@ -210,6 +210,7 @@ def textgen_body(kind: str, settings: Mapping[str, Json], given: TextInput) -> J
         body |= _others(kind, chosen, given)
     bias = chosen.get("logit_bias")
     if is_list(bias) and bias:
+        # Of several values for a token, the last one counts.
         body["logit_bias"] = {str(each): value for ids, value in bias_entries(chosen, given) for each in ids}
     _finish(kind, body, chosen, given, bans)
     if given.stream:
@@ -235,7 +236,7 @@ def _common(kind: str, settings: JsonObject, given: TextInput, *, dynamic: bool)
         **copied_fields(settings, BY_TYPE.get(kind, {})),
         **_model(kind, settings),
     }
-    seed = settings.get("seed")
+    seed = settings.get("seed")  # sent under both names
     if number(seed, -1) >= 0:
         body["sampler_seed"] = seed
         body["seed"] = seed
@@ -315,10 +316,12 @@ def _finish(kind: str, body: JsonObject, settings: JsonObject, given: TextInput,
         body["trim_stop"] = True
         body["dry_sequence_breakers"] = _breaker_list(body)
     elif kind == "huggingface":
+        # Only one of the two lists of stop strings is cut.
         body["top_p"] = min(max(number(settings.get("top_p")), 0), HUGGINGFACE_TOP_P)
         body["stop"] = [*given.stop_strings[:HUGGINGFACE_STOPS]]
         body.setdefault("seed", (given.random or Random()).randrange(MAX_SEED))
     elif kind == "mancer":
+        # Cutoffs are written in thousandths here, for this backend only.
         for name in ("epsilon_cutoff", "eta_cutoff"):
             body[name] = number(settings.get(name)) / 1000
         body["dynatemp_mode"] = 1 if "dynamic_temperature" in body else 0
@@ -332,13 +335,13 @@ def _finish(kind: str, body: JsonObject, settings: JsonObject, given: TextInput,
         body["logit_bias"] = [*pairs, *([each, False] for each in bans.ids)]
         body["cache_prompt"] = True
         breakers = _breaker_list(body)
-        if breakers:
+        if breakers:  # an empty text is a list with an empty text, which is sent
             body["dry_sequence_breakers"] = breakers
         else:
             del body["dry_sequence_breakers"]
         if kind == "llamacpp" and "json_schema" in body:
             body.pop("grammar_string", None)
-        else:
+        else:  # even an empty one
             body["grammar"] = settings.get("grammar_string")
 
 
@@ -380,6 +383,7 @@ class _Bans:
         lines = [
             line for key in ("banned_tokens", "global_banned_tokens") for line in text(settings.get(key)).split("\n")
         ]
+        # Repeated lines are dropped before their macros are expanded.
         for line in dict.fromkeys(filter(None, [*lines, *given.banned_words])):
             self._add(given.expand(line), given)
         self.ids = list(dict.fromkeys(self.ids))
