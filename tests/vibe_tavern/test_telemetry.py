@@ -13,7 +13,13 @@ from opentelemetry.trace import StatusCode
 
 from tavernkit.models import HTTPError
 from tavernkit.testing import Answer, Hang, ScriptedModel, calls, failure, streamed, tool_call, usage
-from tavernkit.vibe_tavern import FunctionToolset, OpenTelemetryInstrumenter, PromptRunner, ToolLoopRunner
+from tavernkit.vibe_tavern import (
+    BlockingRunner,
+    FunctionToolset,
+    OpenTelemetryInstrumenter,
+    PromptRunner,
+    ToolLoopRunner,
+)
 from tests.vibe_tavern.support import config, loose
 
 
@@ -84,6 +90,42 @@ async def test_streams_are_spans_as_long_as_they_last(
     (span,) = exporter.get_finished_spans()
     assert attributes(span)["gen_ai.usage.output_tokens"] == 2
     assert attributes(span)["gen_ai.response.finish_reasons"] == ("stop",)
+
+
+def test_streams_read_from_another_thread_leave_nothing_behind(
+    exporter: InMemorySpanExporter, telemetry: OpenTelemetryInstrumenter, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = telemetry.model(ScriptedModel(streamed("a", "b"), streamed("a", "b")))
+    with BlockingRunner(PromptRunner(model)) as runner, telemetry.run():
+        request = runner.runner.build_request(config(), message="hi")
+        with runner.stream(request) as stream:
+            assert "".join(piece.text for piece in stream) == "ab"
+        with runner.stream(request) as stream:
+            next(iter(stream))
+    *chats, run = exporter.get_finished_spans()
+    assert {loose(chat).parent.span_id for chat in chats} == {loose(run).context.span_id}
+    assert caplog.messages == []
+
+
+async def test_runs_at_the_same_time_have_their_own_tools(
+    exporter: InMemorySpanExporter, telemetry: OpenTelemetryInstrumenter
+) -> None:
+    start = {"type": "tool_call_start", "turn": 0, "tool_call_id": "c", "name": "f"}
+
+    async def run(name: str, *, ends: bool) -> None:
+        with telemetry.run(name):
+            telemetry.on_event(loose(start))
+            await asyncio.sleep(0)
+            if ends:
+                telemetry.on_event(loose({**start, "type": "tool_call_end", "ok": True}))
+            await asyncio.sleep(0)
+
+    await asyncio.gather(run("a", ends=True), run("b", ends=False))
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    tools = [span for span in exporter.get_finished_spans() if span.name == "execute_tool f"]
+    found = {loose(tool).parent.span_id: attributes(tool).get("error.type") for tool in tools}
+    runs = [loose(spans[f"invoke_agent {name}"]).context.span_id for name in "ab"]
+    assert found == {runs[0]: None, runs[1]: "cancelled"}
 
 
 async def test_failures_and_cancellations_are_marked(

@@ -7,7 +7,7 @@ but no prompts, no answers (except ``final_stream_delta``) and no keys.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing, contextmanager
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tavernkit._values import Json, JsonObject, is_list, thaw
@@ -102,7 +102,8 @@ class OpenTelemetryInstrumenter:
         except ModuleNotFoundError as error:
             raise ConfigError("spans need the extra: pip install 'tavernkit[otel]'", code="EXTRA_MISSING") from error
         self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
-        self._tools: dict[tuple[int, str], Span] = {}
+        self._tools: dict[tuple[int, int, str], Span] = {}
+        """The spans of running tools, by the span they are in, the turn and the id of the call."""
 
     def model(self, model: Model, *, provider: str | None = None) -> InstrumentedModel:
         """Wrap a model so that each request is a span.
@@ -122,20 +123,24 @@ class OpenTelemetryInstrumenter:
             try:
                 yield span
             finally:
-                for tool in self._tools.values():
+                run = span.get_span_context().span_id
+                for key in [key for key in self._tools if key[0] == run]:
+                    tool = self._tools.pop(key)
                     _record_failure(tool, "cancelled")
                     tool.end()
-                self._tools.clear()
 
     def on_event(self, event: JsonObject) -> None:
         """Handle an event of a tool loop: tool calls become spans."""
-        key = (_number(event.get("turn")), str(event.get("tool_call_id")))
+        from opentelemetry.trace import get_current_span
+
+        run = get_current_span().get_span_context().span_id  # the turns and ids of runs at the same time may be equal
+        key = (run, _number(event.get("turn")), str(event.get("tool_call_id")))
         if event.get("type") == TOOL_CALL_START:
             name = str(event.get("name"))
             attributes = {
                 "gen_ai.operation.name": "execute_tool",
                 "gen_ai.tool.name": name,
-                "gen_ai.tool.call.id": key[1],
+                "gen_ai.tool.call.id": key[2],
                 "gen_ai.tool.type": "function",
             }
             self._tools[key] = self._tracer.start_span(f"execute_tool {name}", attributes=attributes)
@@ -160,7 +165,7 @@ class InstrumentedModel(ModelWrapper):
 
     async def send_whole(self, request: Request) -> Reply:
         """Send a request inside a span."""
-        with self._span(request) as span:
+        with self._span(request) as span, _current(span):
             reply = await self.inner.send(request)
             _set_reply(span, reply)
             return reply
@@ -170,7 +175,11 @@ class InstrumentedModel(ModelWrapper):
         with self._span(request) as span:
             collected = Accumulator()
             async with aclosing(self.inner.stream(request)) as pieces:
-                async for piece in pieces:
+                while True:
+                    with _current(span):  # not between pieces, when the caller's code runs, perhaps in another task
+                        piece = await anext(pieces, None)
+                    if piece is None:
+                        break
                     yield collected.add(piece)
             _set_reply(span, collected.reply())
 
@@ -189,18 +198,21 @@ class InstrumentedModel(ModelWrapper):
                 attributes[name] = value
         if request.response_format is not None:
             attributes["gen_ai.output.type"] = "json"
-        with self._tracer.start_as_current_span(
-            f"chat {model}",
-            kind=SpanKind.CLIENT,
-            attributes=attributes,
-            record_exception=False,
-            set_status_on_exception=False,
-        ) as span:
-            try:
-                yield span
-            except BaseException as error:
-                _record_failure(span, type(error).__name__)
-                raise
+        span = self._tracer.start_span(f"chat {model}", kind=SpanKind.CLIENT, attributes=attributes)
+        try:
+            yield span
+        except BaseException as error:
+            _record_failure(span, type(error).__name__)
+            raise
+        finally:
+            span.end()
+
+
+def _current(span: Span) -> AbstractContextManager[Span]:
+    """Make a span the parent of others; failures are recorded where it ends."""
+    from opentelemetry.trace import use_span
+
+    return use_span(span, record_exception=False, set_status_on_exception=False)
 
 
 def _set_reply(span: Span, reply: Reply) -> None:
