@@ -17,6 +17,8 @@ long = settings(
 
 test_tree_equals_scanner_on_soup = long(given(p.soups, st.booleans())(p.check_tree_equals_scanner))
 test_tree_equals_scanner_on_nested_blocks = long(given(p.trees, st.booleans())(p.check_tree_equals_scanner))
+test_tree_equals_naive_reading_of_soup = long(given(p.soups)(p.check_tree_equals_naive_reading))
+test_tree_equals_naive_reading_of_nested_blocks = long(given(p.trees)(p.check_tree_equals_naive_reading))
 test_expansion_never_raises = long(given(p.any_texts)(p.check_never_raises))
 test_plain_text_is_unchanged = long(given(p.plain_texts)(p.check_plain_text_is_unchanged))
 test_strict_mode_agrees_or_raises = long(given(p.any_texts)(p.check_strict_agrees_or_raises))

@@ -9,13 +9,15 @@ import pytest
 from hypothesis import strategies as st
 
 from tavernkit.risu_ai._cbs import CBSCall, CBSEngine, CBSFunction, FunctionFailure, standard_registry
+from tavernkit.risu_ai._cbs.blocks import Block, close_block, expand_each, legacy_block, open_block
 from tavernkit.risu_ai._cbs.calculator import calculate
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.limits import MAX_CHARACTERS
 from tavernkit.risu_ai._cbs.media import MediaSettings, replace_assets
 from tavernkit.risu_ai._cbs.nodes import Takeover
 from tavernkit.risu_ai._cbs.run import Run
-from tavernkit.risu_ai._cbs.source import prepare
+from tavernkit.risu_ai._cbs.scanner import evaluate
+from tavernkit.risu_ai._cbs.source import CLOSE, LEGACY_CLOSE, OPENERS, joined, prepare
 from tavernkit.risu_ai._objects import Asset, RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError
 from tavernkit.stores._variables import InMemoryVariablesStore
@@ -29,8 +31,74 @@ class ScanningEngine(CBSEngine):
         return self._scan(run, [], Takeover(text), len(text))
 
 
+class NaiveEngine(CBSEngine):
+    """RisuAI's scanner read as simply as possible: character by character, inserted text becomes part of the source."""
+
+    def execute(self, run: Run) -> str:
+        source = prepare(run.text)
+        levels: list[tuple[str, Block | None]] = [("root", None)]
+        texts = [""]
+        while source:
+            pair, in_tag = source[:2], levels[-1][0] == "tag"
+            if pair in OPENERS:
+                levels.append(("tag", None))
+                texts.append("")
+                source = source[2:]
+            elif in_tag and pair in (CLOSE, LEGACY_CLOSE):
+                source = source[2:]
+                levels.pop()
+                content = joined([texts.pop()])
+                if pair == CLOSE:
+                    source = self._close(run, content, levels, texts) + source
+                else:
+                    result = legacy_block(content)
+                    texts[-1] += f"{{#{content}#}}" if result is None else result
+            else:
+                texts[-1] += source[0]
+                source = source[1:]
+        openers: dict[str, str] = {"root": "", "tag": "{{"}
+        return joined([openers.get(kind, "<") + text for (kind, _), text in zip(levels, texts, strict=True)])
+
+    def _close(self, run: Run, tag: str, levels: list[tuple[str, Block | None]], texts: list[str]) -> str:
+        """Close a tag, and return what is inserted into the source after it."""
+        run.session.step(1)
+        pure = any(block is not None and block.pure for _, block in levels)
+        kind, block = levels[-1]
+        if tag.startswith(("#", ":")):
+            opened = None if pure else open_block(tag, run.context)
+            if opened is None:
+                texts[-1] += "{{" + tag + "}}"
+            if pure or opened is not None:
+                levels.append(("raw" if pure else "block", opened))
+                texts.append("")
+        elif tag.startswith("/") and not tag.startswith("//") and kind in ("block", "raw"):
+            levels.pop()
+            body = joined([texts.pop()])
+            if block is None:
+                texts[-1] += body + "{{" + tag + "}}"
+            elif block.kind == "each":
+                inserted = expand_each(block, body)
+                run.session.produce(len(inserted))
+                return inserted
+            elif block.kind == "function":
+                run.define(block, body)
+            else:
+                texts[-1] += close_block(block, body)
+        else:
+            result = run.call(tag, 0) if tag.startswith("call::") else None
+            if result is None and pure:
+                result = "{{" + tag + "}}"
+            if result is None:
+                buffer = [texts[-1]]
+                result = evaluate(run, tag, buffer, 0)
+                texts[-1] = "".join(buffer)
+            texts[-1] += result
+        return ""
+
+
 ENGINE = CBSEngine()
 SCANNER = ScanningEngine()
+NAIVE = NaiveEngine()
 
 TOKENS = (
     *("{{", "}}", "{", "}", "#", "{#", "#}", ":", "::", " ", "\n", "a", "b c. ", "1", "0", "😀", "$&", "§", "\\"),
@@ -40,7 +108,13 @@ TOKENS = (
     *("{{#when::1}}", "{{#when 0}}", "{{#when::{{getvar::n}}::>::3}}", "{{#when::keep::{{getvar::no}}}}"),
     *("{{#when::legacy::{{getvar::no}}}}", "{{#when::legacy::{{getvar::yes}}}}", "{{#when::yes::vis::1}}"),
     *("{{#when::{{getvar::call}}}}", "{{#when", "{{#each {{getvar::list}} as v}}", "{{#each a§b v}}", "{{#each"),
-    *('{{#each::keep ["x","{{user}}"] as v}}', "{{#each {{getvar::odd}} v}}", "{{slot::v}}", "{{slot::v}}}}"),
+    *(
+        '{{#each::keep ["x","{{user}}"] as v}}',
+        "{{#each {{getvar::odd}} v}}",
+        "{{#each { v}}{{slot::v}}{{/}}",
+        "{{slot::v}}",
+        "{{slot::v}}}}",
+    ),
     *("{{#pure}}", "{{#puredisplay}}", "{{#escape}}", "{{#code}}", "{{#func f}}", "{{#func {{getvar::yes}} x}}"),
     *("{{call::f}}", "{{call::f::a::{{user}}}}", "{{call::1}}", "{{call::", "{{ca{{lower::LL}}::f}}", "{{arg::1}}"),
     *(
@@ -134,6 +208,14 @@ def outcome(engine: CBSEngine, text: str, *, strict: bool) -> tuple[object, ...]
 
 def check_tree_equals_scanner(text: str, strict: bool) -> None:
     assert outcome(ENGINE, text, strict=strict) == outcome(SCANNER, text, strict=strict)
+
+
+def check_tree_equals_naive_reading(text: str) -> None:
+    warnings: list[str] = []
+    found = ENGINE.expand(text, make_context(), warn=warnings.append)
+    limited = any("steps" in warning or "characters" in warning for warning in warnings)
+    if not limited:  # the naive engine counts its work differently
+        assert found == NAIVE.expand(text, make_context(), warn=lambda _: None)
 
 
 def check_never_raises(text: str) -> None:

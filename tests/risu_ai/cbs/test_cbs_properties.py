@@ -11,6 +11,8 @@ quick = settings(max_examples=200, deadline=None, suppress_health_check=[HealthC
 
 test_tree_equals_scanner_on_soup = quick(given(p.soups, st.booleans())(p.check_tree_equals_scanner))
 test_tree_equals_scanner_on_nested_blocks = quick(given(p.trees, st.booleans())(p.check_tree_equals_scanner))
+test_tree_equals_naive_reading_of_soup = quick(given(p.soups)(p.check_tree_equals_naive_reading))
+test_tree_equals_naive_reading_of_nested_blocks = quick(given(p.trees)(p.check_tree_equals_naive_reading))
 test_expansion_never_raises = quick(given(p.any_texts)(p.check_never_raises))
 test_plain_text_is_unchanged = quick(given(p.plain_texts)(p.check_plain_text_is_unchanged))
 test_expansion_is_deterministic = quick(given(p.programs)(p.check_deterministic))

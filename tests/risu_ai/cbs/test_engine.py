@@ -38,6 +38,12 @@ def test_halves_of_a_character_that_a_function_brings_together_are_one() -> None
     assert expand("{{join::{{split::{{getvar::face}}::}}::}}", context(face="😀")) == ("😀", [])
 
 
+@pytest.mark.parametrize("items", ["Q", "{{getvar::list}}"])
+def test_the_end_of_a_nested_each_and_the_text_after_the_outer_one_can_open_a_tag(items: str) -> None:
+    text = f"{{{{#each {items} v}}}}{{{{#each {{ w}}}}{{{{slot::w}}}}{{{{/each}}}}{{{{/each}}}}{{user}}}}"
+    assert expand(text, context(list="Q")) == ("Ann", [])
+
+
 def test_variables_are_written_to_the_store_of_the_application() -> None:
     where = context(gold="3")
     assert expand("{{addvar::gold::4}}{{getvar::gold}}", where) == ("7", [])

@@ -98,7 +98,10 @@ class _OpenBlock(_Level):
 
 
 class Compiler:
-    """Compiles one text. ``base`` is its surroundings: an inserted text may close the tag or block around it."""
+    """Compiles one text. ``base`` is its surroundings: an inserted text may close the tag or block around it.
+
+    ``following`` is the character after an inserted text.
+    """
 
     def __init__(
         self,
@@ -107,11 +110,13 @@ class Compiler:
         *,
         base: LevelKind = LevelKind.ROOT,
         inserted: int = 0,
+        following: str = "",
         budget: FoldBudget | None = None,
     ) -> None:
         self._source = source
         self._folder = folder
         self._inserted = inserted
+        self._following = following
         self._budget = FoldBudget() if budget is None else budget
         self._tokens = TOKEN.split(source)
         self._levels = [_Level(base, 0, [])]
@@ -368,20 +373,23 @@ class Compiler:
         if text is None:
             return False
         self._budget.spent += len(text)
-        if not self._budget.left or needs_joining(text, self._source[self._end : self._end + 1]):
+        following = self._source[self._end : self._end + 1] or self._following
+        if not self._budget.left or needs_joining(text, following):
             return False
-        result = self._insert(text, self._levels[-1].kind)
+        result = self._insert(text, self._levels[-1].kind, following)
         if result is None:
             return False
         self._add(result)
         return True
 
-    def _insert(self, text: str, base: LevelKind) -> str | None:
+    def _insert(self, text: str, base: LevelKind, following: str) -> str | None:
         """Return the result of an inserted text, if known at compile time, cached."""
         inserts, inserted = self._budget.inserts, self._inserted + 1
-        key = (text, base, inserted)
+        key = (text, base, inserted, following)
         if key not in inserts:
-            program = Compiler(text, self._folder, base=base, inserted=inserted, budget=self._budget).compile()
+            program = Compiler(
+                text, self._folder, base=base, inserted=inserted, following=following, budget=self._budget
+            ).compile()
             inserts[key] = program.text
         return inserts[key]
 

@@ -41,7 +41,7 @@ class FoldBudget:
 
     def __init__(self) -> None:
         self.spent = 0
-        self.inserts: dict[tuple[str, LevelKind, int], str | None] = {}
+        self.inserts: dict[tuple[str, LevelKind, int, str], str | None] = {}
 
     @property
     def left(self) -> bool:

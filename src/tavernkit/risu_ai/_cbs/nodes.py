@@ -317,14 +317,15 @@ def insert(text: str, place: Place, run: Run, out: list[str]) -> None:
         return
     session = run.session
     session.produce(len(text))
-    seam = needs_joining(text, place.source[place.end : place.end + 1])
+    following = place.source[place.end : place.end + 1] or run.following
+    seam = needs_joining(text, following)
     program = None if seam else session.engine.compile_insert(text, place.level)
     if program is None or not session.enter(program.depth):
         takeover = Takeover(text)
         takeover.leave_insert(place)
         raise takeover
     session.step(program.size + (len(text) >> INSERTED_STEPS))
-    before = run.inside(place.end)
+    before = run.inside(place.end, following)
     try:
         fill(program.parts, run, out)
     except Takeover as takeover:

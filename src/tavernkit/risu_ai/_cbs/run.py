@@ -185,7 +185,19 @@ class Session:
 class Run:
     """One text being expanded."""
 
-    __slots__ = ("_calls", "_nested", "_origins", "_outside", "args", "context", "functions", "session", "temp", "text")
+    __slots__ = (
+        "_calls",
+        "_nested",
+        "_origins",
+        "_outside",
+        "args",
+        "context",
+        "following",
+        "functions",
+        "session",
+        "temp",
+        "text",
+    )
 
     def __init__(self, session: Session, args: ParseArguments, text: str, outside: int | None) -> None:
         self.session = session
@@ -194,6 +206,8 @@ class Run:
         self.context = args.context
         self.functions = {} if args.functions is None else args.functions
         self.temp = TempVariables()
+        self.following = ""
+        """The character after the text that is being inserted."""
         self._calls = args.calls
         self._nested: ParseArguments | None = None
         self._origins: Origins | None = None
@@ -235,14 +249,15 @@ class Run:
             self._origins = Origins(self.text)
         return self._origins.of(position)
 
-    def inside(self, position: int) -> int | None:
-        """Set the position of everything that follows; return the value for ``outside()``."""
-        before, self._outside = self._outside, self.locate(position)
+    def inside(self, position: int, following: str) -> tuple[int | None, str]:
+        """Begin a text that is inserted at a position; return the value for ``outside()``."""
+        before = self._outside, self.following
+        self._outside, self.following = self.locate(position), following
         return before
 
-    def outside(self, before: int | None) -> None:
+    def outside(self, before: tuple[int | None, str]) -> None:
         """End what ``inside()`` started."""
-        self._outside = before
+        self._outside, self.following = before
 
     def keep(self, tag: str, reason: str, position: int) -> str:
         """Report that a tag stays in the text, and return it."""

@@ -59,7 +59,7 @@ class Scanner:
         self._run = run
         self._levels = levels
         self._text = text
-        self._at = 0
+        self._at: int = 0
         self._waiting: list[tuple[str, int]] = []  # texts into which the current one was inserted, and where
         self._pure = sum(level.pure for level in levels)
         self._source_length = source_length
@@ -162,6 +162,8 @@ class Scanner:
 
     def _insert(self, text: str) -> None:
         self._run.session.produce(len(text))
+        while self._at == len(self._text) and self._waiting:
+            self._text, self._at = self._waiting.pop()
         if not needs_joining(text, self._text[self._at : self._at + 1]):
             self._waiting.append((self._text, self._at))
             self._text = text
