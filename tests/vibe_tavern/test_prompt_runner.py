@@ -279,3 +279,5 @@ async def test_unknown_transforms_warn_and_raise_in_strict_mode() -> None:
     with pytest.raises(ConfigError) as caught:
         runner.build_request(built, message="hi", message_transforms=["nope"], strict=True)
     assert caught.value.code == "UNKNOWN_MESSAGE_TRANSFORM"
+    with pytest.raises(ConfigError):
+        runner.build_request(config(context={"strict": True}), message="hi", message_transforms=["nope"])

@@ -87,6 +87,13 @@ async def test_error_in_parallel_dispatch_is_raised_as_it_is() -> None:
     assert caught.value.code == "UNKNOWN_TOOL_RESULT_TRANSFORM"
 
 
+async def test_a_strict_context_makes_a_run_strict() -> None:
+    context = {"strict": True, "tool_calling": {"tool_call_transforms": ["nope"]}}
+    runner, _ = scripted("done")
+    with pytest.raises(ConfigError, match="nope"):
+        await ToolLoopRunner(runner, config(context=context), tools=toolset()).run("go")
+
+
 async def test_token_budget_ends_a_run() -> None:
     spending = calls(tool_call("add", {"a": 1, "b": 2}), usage=usage(90, 10))
     runner, model = scripted(spending, spending, spending)

@@ -210,6 +210,7 @@ class PromptRunner:
         """
         require("config", config, RunnerConfig)
         require("prompt", prompt, Plan | Request | None, "a Plan or a Request (the user's text goes into message=)")
+        strict = strict or config.context.strict
         given = _own_options(llm_options)
         base = _as_request(prompt)
         defaults = thaw_object(config.llm_options_defaults)
@@ -224,7 +225,7 @@ class PromptRunner:
             system_text=system or "",
             llm_options=options,
             default_model_hint=config.context.default_model_hint or config.model,
-            strict=strict or config.context.strict,
+            strict=strict,
             variables=store,
             dialect=written,
         )
