@@ -35,7 +35,7 @@ NAMES: Mapping[str, Patterns] = {
         ("*gpt-4*", "gpt-4"),
         ("*gpt-3.5-turbo*", "gpt-3.5-turbo"),
         ("*claude*", "claude"),
-        ("*GPT-NeoXT*", "gpt2"),
+        ("*GPT-NeoXT*", "gpt2"),  # which the server does not know: it counts like any unknown model
         ("*jamba*", "jamba"),
         ("*deepseek*", "deepseek"),
     ),
@@ -54,7 +54,7 @@ NAMES: Mapping[str, Patterns] = {
         ("*r1*", "deepseek"),
         ("*qwen*", "qwen2"),
         ("*gemma*", "gemma"),
-        ("*mistral*", "mistral"),
+        ("*mistral*", "mistral"),  # before nemo, so mistral-nemo too
         ("*yi*", "yi"),
         ("*llama3*", "llama3"),
         ("*llama-3*", "llama3"),
@@ -71,7 +71,7 @@ NAMES: Mapping[str, Patterns] = {
         ("*qwq*", "qwen2"),
         ("*tongyi*", "qwen2"),
         ("*kimi*", "qwen2"),
-        ("*llama*", "llama3"),
+        ("*llama*", "llama3"),  # even Llama 2
         ("*longcat*", "llama3"),
         ("*hermes*", "llama3"),
         ("*gemma*", "gemma"),
@@ -110,7 +110,10 @@ NAMES: Mapping[str, Patterns] = {
         ("*gemma*", "gemma"),
     ),
 }
-"""By source: patterns of model names, and the tokenizer's name."""
+"""By source: patterns of model names, and the tokenizer's name. The first that matches counts.
+
+What SillyTavern does not look for, such as Llama 4 at Groq, counts like ``OTHERWISE``, and so does it here.
+"""
 
 LOWER_CASED = frozenset({"chutes", "workers_ai"})
 """Sources whose model names are compared in lower case."""
@@ -168,7 +171,11 @@ FAMILIES: Patterns = (
     ("*command-a*", "command-a"),
     ("*nemo*", "nemo"),
 )
-"""By name: the family the server counts with. ``o1-pro`` is not an ``o1``, but ``foo3`` is, as in SillyTavern."""
+"""By name: the family the server counts with.
+
+Names are compared as SillyTavern does, by parts and with case: ``o1-pro`` is not an ``o1``, but ``foo3`` is;
+``Llama-3`` and ``qwen3`` are unknown, ``playing`` is a Yi, and ``mistral-nemo`` is not a Nemo.
+"""
 
 
 def tokenizer_name(source: str, model: str, model_list: Sequence[Mapping[str, object]] = ()) -> str:
@@ -180,6 +187,7 @@ def tokenizer_name(source: str, model: str, model_list: Sequence[Mapping[str, ob
         model_list: OpenRouter's list of models. It is not in a data folder; without it, the model's name decides.
     """
     patterns = NAMES.get(source, ())
+    # A listed tokenizer that has no name here, such as Claude's or Qwen3's, leaves it to the model's name.
     if source == "openrouter":
         listed = MODEL_LIST_NAMES.get(listed_tokenizer(model, model_list))
         patterns = (listed if listed is not None else patterns) if model else ()
@@ -207,17 +215,17 @@ def first_match(text: str, patterns: Patterns) -> str | None:
     return next((value for pattern, value in patterns if fnmatchcase(text, pattern)), None)
 
 
-NONE, OPENAI, LLAMA, API, TEXT_API, KOBOLD_API, BEST_MATCH = 0, 2, 3, 6, 9, 10, 99
+NONE, OPENAI, LLAMA, API, MISTRAL, TEXT_API, KOBOLD_API, BEST_MATCH = 0, 2, 3, 6, 7, 9, 10, 99
 """Values of ``power_user.tokenizer`` with special rules."""
 
 TOKENIZERS: Mapping[int, str] = {
     NONE: ESTIMATE,
     1: "gpt2",
-    OPENAI: "cl100k_base",
+    OPENAI: "cl100k_base",  # whatever the model: SillyTavern does not say which it is
     LLAMA: "llama",
     4: "nerdstash",
     5: "nerdstash_v2",
-    7: "mistral",
+    MISTRAL: "mistral",
     8: "yi",
     11: "claude",
     12: "llama3",
@@ -245,7 +253,7 @@ REMOTE_TYPES = frozenset({"ooba", "tabby", "koboldcpp", "llamacpp", "vllm", "aph
 """Backends that count for themselves."""
 
 _NOVEL: Patterns = (("*clio*", "4"), ("*kayra*", "5"), ("*erato*", "12"))
-_DREAMGEN: Patterns = (("lucid-v1-extra-large*", "12"), ("lucid-v1-max*", "12"), ("*", "7"))
+_DREAMGEN: Patterns = (("lucid-v1-extra-large*", "12"), ("lucid-v1-max*", "12"))
 _MODELS: Patterns = (
     ("*llama3*", "12"),
     ("*llama-3*", "12"),
@@ -298,7 +306,7 @@ def best_match(backend: TextBackend) -> int:
         if connected is not None:
             return connected
     if api != "textgenerationwebui":
-        return LLAMA
+        return LLAMA  # whatever the model
     model = "tgi" if backend.type == "huggingface" else backend.model or backend.online
     return int(first_match(model.lower(), _MODELS) or LLAMA)
 
@@ -315,7 +323,7 @@ def _connected(backend: TextBackend) -> int | None:
             return 14
         return _OPENROUTER.get(listed_tokenizer(backend.model, backend.model_list), OPENAI)
     if backend.type == "dreamgen":
-        return int(first_match(backend.model, _DREAMGEN) or 7)
+        return int(first_match(backend.model, _DREAMGEN) or MISTRAL)
     return None
 
 

@@ -55,7 +55,7 @@ class CountingRule:
 
     @property
     def per_message(self) -> int:
-        """Tokens of a message besides its texts."""
+        """Tokens of a message besides its texts: those of the message and, as each is counted alone, of the prompt."""
         if self.flat:
             return 0
         return 4 + 3 + 9 if self.family == "gpt-3.5-turbo-0301" else 3 + 3
@@ -185,7 +185,10 @@ class MessageCounter:
         return total - (0 if full else self.rule.discount)
 
     def lore(self, text: str) -> int:
-        """Return the tokens of a text for World Info, extensions and ``/count``: a message with only content."""
+        """Return the tokens of a text for World Info, extensions and ``/count``.
+
+        SillyTavern counts it as a message with only content, so with OpenAI's families it costs six tokens more.
+        """
         return max(self.text(text), 0) + self.rule.per_message if text else 0
 
     def _values(self, values: Sequence[tuple[str, object]]) -> int:
