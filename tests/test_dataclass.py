@@ -17,6 +17,8 @@ import pytest
 import tavernkit
 from tavernkit import _dataclass
 from tavernkit._dataclass import INSTANCES_WITHOUT_FUNCTION, copy_with, dataclass, replaced
+from tavernkit.vibe_tavern import VibeTavernContext
+from tests.vibe_tavern.support import loose
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,13 @@ def test_the_standard_librarys_tools_know_them() -> None:
     match Counter(5):
         case Counter(count):
             assert count == 5
+
+
+def test_copy_replace_of_newer_pythons_changes_a_copy() -> None:
+    assert loose(Named(1, name="n")).__replace__(x=4) == Named(4, name="n")
+    context = VibeTavernContext(message="a")
+    changed = loose(context).__replace__(message="b")
+    assert (changed.message, changed.drawn_seed) == ("b", context.drawn_seed)
 
 
 def test_users_can_subclass_with_the_standard_decorator() -> None:

@@ -52,6 +52,8 @@ def dataclass(
             made.__init__ = _Init(made, frozen=frozen, slots=slots)
         if "__repr__" not in written:
             made.__repr__ = _repr
+        if not hasattr(made, "__replace__"):
+            made.__replace__ = replaced  # for copy.replace(), since Python 3.13
         if eq:
             equal, hash_ = _comparison(made)
             if "__eq__" not in written:

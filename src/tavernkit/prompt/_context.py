@@ -165,6 +165,8 @@ class Context:
         object.__setattr__(changed, "drawn_seed", self.drawn_seed)
         return changed
 
+    __replace__ = replace
+
     @classmethod
     def check_inputs(cls, inputs: Mapping[str, object]) -> None:
         """Refuse unknown inputs and inputs of the wrong type. Every builder calls this."""
