@@ -276,7 +276,7 @@ def blank_removable(messages: Sequence[PromptMessage], limit: int, counter: Mess
             tokens = counter.message(message)
             dropped.append(Dropped(message.copy(), tokens, BLANKED))
             total -= tokens
-            message.content = ""
+            message.content = ""  # also where the chat is printed again: there RisuAI subtracts only what is left
     else:
         if total > limit:
             return Trimmed(list(messages), total, tuple(dropped), total)

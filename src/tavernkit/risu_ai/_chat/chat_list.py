@@ -68,7 +68,7 @@ def greeting_message(
     greeting = character.greeting(index)
     if greeting is None:
         raise PromptTemplateError("the chat's greeting index names no greeting of the character")
-    text = scripts(texts(greeting), -1, "")
+    text = scripts(texts(greeting), -1, "")  # without a role: `{{role}}` of a script prints null
     chosen = f"alternate {index:g}" if index is not None and index >= 0 else ""
     source = source_of("chat", "greeting", "the character speaks first; it is not a message of the chat", name=chosen)
     if send_name:
@@ -111,10 +111,11 @@ class HistoryWriter:
         if self.rules.wraps(message, self.speaker):
             template = self.rules.group_template or added(DEFAULT_GROUP_TEMPLATE, "the group template")
             frame = self.texts.as_speaker(template, self.rules.name_of(message.saying))
+            # Unlike the greeting it is not marked as named, so a chat sent as system messages names it twice.
             item.content, item.role = replace_first(frame, SLOT, item.content), self.rules.other_role
         item.content, thoughts = take_thoughts(item.content)
         depth = self.rules.max_thought_tag_depth
-        if depth == -1 or depth - count <= index:
+        if depth == -1 or depth - count <= index:  # in RisuAI, depths up to the number of messages keep all
             item.thoughts = thoughts
         self.media.take_asset_prompts(item)
         return item

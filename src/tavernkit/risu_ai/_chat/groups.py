@@ -20,6 +20,7 @@ UNKNOWN_CHARACTER = "Unknown Character"
 """RisuAI's names for a member that no longer exists, and for an unknown sender."""
 
 _WORD_ENDS = re.compile(r"[ \n]")
+"""Punctuation is part of a word in RisuAI: ``Bea,`` does not mention Bea."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ def speakers(
         if not candidates:
             raise PromptTemplateError("no one in the group can speak")
         chosen.append(candidates[place])
+    # The last speaker is removed at the end, even as the only one chosen: then nobody speaks.
     return [member.id for member in chosen if last is None or member.id != last.saying]
 
 

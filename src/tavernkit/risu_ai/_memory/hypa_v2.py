@@ -85,7 +85,7 @@ class _HypaV2:
         while position < len(self.items) - KEPT_ITEMS:
             item = self.items[position]
             cost = self.given.counter.message(item)
-            if position == 0 or item.blank:
+            if position == 0 or item.blank:  # RisuAI never summarises the first item, and goes on counting blank ones
                 position += 1
                 continue
             if cost > self.chunk_size and not taken:
@@ -136,7 +136,7 @@ class _HypaV2:
             text = str(chunk.get("text"))
             cost = self.given.counter.message(memory_message(text))
             if used + cost > self.allocation / 2:
-                break
+                break  # later ones that would fit are not tried, here and below
             used += cost
             main += f"\n\n{text}"
         details = ""

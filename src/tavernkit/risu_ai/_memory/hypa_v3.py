@@ -131,7 +131,7 @@ class _HypaV3:
     def forget_vanished(self) -> None:
         if self.settings.preserve_orphaned:
             return
-        present = {item.memo for item in self.items} | {None}
+        present = {item.memo for item in self.items} | {None}  # the greeting has no id and always counts as present
         self.summaries = [each for each in self.summaries if all(memo in present for memo in each.memos)]
 
     def first_unsummarised(self) -> int:
@@ -183,7 +183,7 @@ class _HypaV3:
                 batches.append(wanted)  # the summariser is asked only once all batches are known
             elif wanted:
                 self.add_summary(wanted)
-            self.total -= cost
+            self.total -= cost  # of all items, also those that are not summarised: they are gone as well
             self.start += len(batch)
 
     def batch(self) -> list[PromptMessage]:
@@ -217,6 +217,7 @@ class _HypaV3:
         return answer
 
     def cost_of(self, index: int) -> int:
+        """Return what RisuAI reserves for a summary: a message of its own, with the blank line after it."""
         return self.given.counter.message(memory_message(f"{self.summaries[index].text}\n\n"))
 
     def select(self, available: float) -> list[int]:

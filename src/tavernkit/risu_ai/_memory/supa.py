@@ -51,7 +51,7 @@ class _Supa:
             return MemoryOutcome(items=list(self.given.items), total=self.given.total)
         self.drop(next((i for i, item in enumerate(self.items) if item.memo == NEW_CHAT_MEMO), 0))
         self.load()
-        if self.total < self.given.max_context:
+        if self.total < self.given.max_context:  # RisuAI stores memory anew when it fits exactly
             message = memory_message(f"{self.summary}\n\n{self.past_events}")
             return MemoryOutcome(items=[message, *self.items], total=self.total)
         while self.total > self.given.max_context:
@@ -118,7 +118,7 @@ class _Supa:
         new = _BLANK_LINES.sub("\n", self.ask(self.script(taken)))
         self.drop(len(taken))
         self.past.append(new)
-        paragraphs = self.summary.split("\n\n")
+        paragraphs = self.summary.split("\n\n")  # condensed only now: the new part stays a paragraph of its own
         if len(paragraphs) >= (MOST_PARAGRAPHS_HYPA if self.hypa else MOST_PARAGRAPHS):
             self.replace(self.ask(self.summary))
         self.replace(f"{self.summary}\n\n{new}" if self.summary else new)

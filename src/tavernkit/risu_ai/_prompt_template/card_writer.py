@@ -247,6 +247,7 @@ class CardWriter:
                 note = self.positions.fill(self.fields.replace_global_note, card.location)
                 content = replace_all(note, ORIGINAL, content)
                 source = {**source, "reason": REPLACED_NOTE}
+            # RisuAI looks into the card only, not into the character's text that replaces it.
             if self.asset_command is not None and OWN_ASSET_COMMAND not in card.text:
                 content = content + "\n" + self.asset_command
         role = ROLES.get(card.role)
@@ -267,7 +268,7 @@ class CardWriter:
 
     def _slot(self, card: SlotCard) -> Iterable[PromptMessage]:
         if card.type == "lorebook":
-            return self.slots.lorebook
+            return self.slots.lorebook  # RisuAI ignores the inner format of this card
         if card.type == "postEverything":
             return self._post_everything()
         slot = self.slots.persona if card.type == "persona" else self.slots.description

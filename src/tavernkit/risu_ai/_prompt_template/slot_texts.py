@@ -94,7 +94,7 @@ class SlotWriter:
     def _author_note(self, slots: Slots, template: Sequence[TemplateCard]) -> None:
         note, why = self.note, "the note of this chat"
         if not note:
-            first = next((card for card in template if isinstance(card, AuthorNoteCard)), None)
+            first = next((card for card in template if isinstance(card, AuthorNoteCard)), None)  # others do not count
             note, why = first.default_text if first is not None else "", "the template's text for chats without a note"
         if note:
             slots.author_note.append(_system(self.texts(note), "author's note", why, raw=(note,)))
@@ -126,7 +126,7 @@ class SlotWriter:
     def _persona(self, slots: Slots) -> None:
         prompt = self.settings.persona_prompt
         if not prompt:
-            return
+            return  # a bound persona is not used either, as in RisuAI
         bound = self.texts.context.persona
         text, why = prompt, "the persona prompt of the settings"
         if bound is not None:
@@ -151,7 +151,7 @@ class SlotWriter:
             slot.append(_system(text, "emotion instructions", "the character shows emotions in its texts"))
         elif self.fields.inlay_view == "imggen":
             slot.append(_system(self.fields.image_instructions, "image instructions", "the character has images made"))
-        last = [entry for entry in self.lore if at_end(entry)]
+        last = [entry for entry in self.lore if at_end(entry)]  # RisuAI puts the assistant's behind all others
         slot += [self._lore(entry) for entry in last if entry.role != "assistant"]
         slot += [self._lore(entry) for entry in last if entry.role == "assistant"]
 

@@ -117,7 +117,7 @@ def _add(chat: list[JsonObject], role: str, content: str, message: PromptMessage
         else:
             joined.append(_text(text))
         joined[:0] = media
-        marked = joined[-1]
+        marked = joined[-1]  # RisuAI marks the last block of a joined message, but the first of a new one
     else:
         blocks: list[Json] = [*media, _text(text)]
         chat.append(_message(role, blocks))

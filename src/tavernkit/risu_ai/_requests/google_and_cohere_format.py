@@ -186,6 +186,7 @@ def cohere_body(rules: RequestRules, messages: Sequence[PromptMessage], *, mode:
     else:
         while rest:
             last = rest.pop()
+            # RisuAI begins every text with a line end, the user's too.
             prefix = "" if last.role == "user" else f"{_role(last)}: "
             message = join("", (prefix, "\n", last.content, message))
             if last.role == "user":
@@ -193,7 +194,7 @@ def cohere_body(rules: RequestRules, messages: Sequence[PromptMessage], *, mode:
     preamble: str | None = None
     if rest and rest[0].role == "system":
         preamble = rest.pop(0).content
-        if not rest:
+        if not rest:  # RisuAI overwrites the message that it has collected
             message, preamble = "system: " + preamble, None
     body: JsonObject = {
         "message": message,

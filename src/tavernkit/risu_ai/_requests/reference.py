@@ -123,7 +123,7 @@ def reference_request(
             )
     else:
         body = _other_body(rules, form, wire_name, messages, max_tokens, stream, mode, warn, strict)
-    if not stream:
+    if not stream:  # RisuAI leaves requests for streams as they are
         add_fields(body, headers, additional_pairs(rules))
     url = _url(rules, form, wire_name, keys, stream) if known else ""
     return RisuRequest(url=url, headers=headers, body=body)

@@ -91,6 +91,7 @@ class HelperRequests:
             wanted = character.raw.get("viewScreen") == "emotion" and not state.fields.inlay_view
         if not wanted or not character.emotions or state.in_group or not state.chat.messages:
             return []
+        # RisuAI shuffles the names before it asks, and takes the first of that order which is in the answer.
         names = shuffled([emotion.name for emotion in character.emotions], state.texts.context.random)
         prompt = self._context.settings.texts.emotion_prompt.replace(SLOT, ", ".join(names))
         asked = [
@@ -162,6 +163,7 @@ def translation_messages(text: str, language: str, settings: Settings) -> Sequen
     return [PromptMessage(role="system", content=prompt), PromptMessage(role="user", content=text)]
 
 
+# RisuAI's own list: nearly all punctuation ends a sentence, and so do accents and Hebrew vowel points.
 _CLOSING = frozenset(".!?。！？…@#$%^&*()-_+={}[]|\\:;<>,/~`¡¿‽⁉'\"")
 _CLOSING_RANGES = ((0x02B0, 0x036F), (0x0590, 0x05CF), (0x3000, 0x303F))
 

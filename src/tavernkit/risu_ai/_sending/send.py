@@ -46,6 +46,7 @@ Steps = Generator[Ask, Answer, bool]
 CONTEXT_TOO_SMALL, REQUEST_FAILED, NOBODY_SPEAKS = "context_too_small", "request_failed", "nobody_speaks"
 INLAY_PROMPT_FAILED = "inlay_prompt_failed"
 ERROR_PREFIX = "Error: error in request:"
+"""RisuAI puts no space between this and what the provider says."""
 
 
 class Send(Operation):
@@ -184,13 +185,13 @@ class Send(Operation):
         resend = self._output_triggers(state)
         self._keep_changes(state)
         self.emotions += state.emotions
-        tokens = state.counter.text(new) + counted
+        tokens = state.counter.text(new) + counted  # unless streamed, a continued text counts again as a whole
         if self._unfinished(new, tokens):
             return (yield from self._turn(speaker, continued=True, counted=tokens))
         yield from self._inlay_prompt(state)
         if self.error is not None:
             return False
-        if resend:
+        if resend:  # in a group the same member speaks again, and then the round goes on
             return (yield from self._turn(speaker, continued=False, counted=0))
         if not self.emotions:  # otherwise a script chose one
             self.emotions += yield from self._helper(state).emotion()
@@ -227,9 +228,10 @@ class Send(Operation):
         settings = self._context.settings
         original = unescaped(state.need_plan().prompt_messages())
         answer: Answer = Failure("no model was asked")
-        models = settings.fallback_models or (state.preset.ai_model,)
+        models = settings.fallback_models or (state.preset.ai_model,)  # with fallbacks, the chat's own is never asked
         for number, model in enumerate(models, start=1):
             messages = original
+            # Each attempt goes on with what request triggers made of the list before; only another model starts again.
             for _ in range(settings.request_retries + 1):
                 messages, answer = yield from self._attempt(state, messages, model, original)
                 if not isinstance(answer, Failure):
@@ -238,7 +240,7 @@ class Send(Operation):
             if number < len(models) and blank:
                 continue
             if not isinstance(answer, Failure):
-                self._model = "" if blank else model
+                self._model = "" if blank else model  # a blank reply is stored as one of the chat's own model
                 break
         return answer
 
@@ -272,6 +274,7 @@ class Send(Operation):
                 rules=rules,
             )
             text = answer.text if isinstance(answer, Reply) else ""
+            # Such a reply is no failure: RisuAI asks again without counting.
             if not has_banned_script(text, settings.banned_scripts, self._warn):
                 return messages, answer
 
@@ -283,6 +286,7 @@ class Send(Operation):
         ]
         if continued and not messages:
             self._nothing_to_continue()
+        # Continuing replaces the whole message, even the user's: `disabled` and other fields are lost, as in RisuAI.
         place = len(messages) - 1 if continued and messages else None
         message = self._message(state, texts[0], len(messages) if place is None else place)
         if reply.alternatives:
@@ -302,6 +306,7 @@ class Send(Operation):
             reply = escape_braces(reply)
         text = state.edit_output(trim(reply), len(messages))
         if continued and messages:
+            # RisuAI drops what the pass made of the reply alone (its side effects stay), and the old part passes again.
             text = state.edit_output(trim(messages[-1].data + reply), len(messages) - 1)
         return cut_incomplete(text) if self._context.settings.remove_incomplete_response else text
 
@@ -316,7 +321,7 @@ class Send(Operation):
         before = ""
         self._flag_streaming(state, on=True)
         if continued and state.chat.messages:
-            *others, last = state.chat.messages
+            *others, last = state.chat.messages  # it grows whoever wrote it, so a user's message stays the user's
             before = last.data
             info = self._generation_info(state, self._new_id(state, len(others)))
             message = dataclasses.replace(last, raw=MappingProxyType({**last.raw, "generationInfo": info}))
@@ -332,7 +337,7 @@ class Send(Operation):
         while True:
             answer = yield NextChunk(scripted)
             if isinstance(answer, Stopped):
-                return None
+                return None  # `isStreaming` stays on, as in RisuAI
             if not isinstance(answer, Chunk):
                 break
             raw += answer.text or ""

@@ -106,12 +106,13 @@ class CbsStep(Step[RisuState, NoConfig]):
         character = state.character
         examples = example_messages(character.example_message or "", character.name, state.texts)
         slots.chats += [*examples, *start_line(state.preset.ai_model, state.preset.prompt_settings)]
-        state.total += state.counter.messages(examples)
+        state.total += state.counter.messages(examples)  # RisuAI does not count the start line
         if not state.in_group:
             _greet(state)
 
 
 def _count_slots(state: RisuState) -> int:
+    """Count the prompt without the chat. Blank messages count, and without a template also slots that are not sent."""
     counter, slots = state.counter, state.slots
     if state.template is not None:
         # Cards are counted here and printed later: a source map needs their texts only then.

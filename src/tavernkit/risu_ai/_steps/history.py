@@ -144,4 +144,4 @@ class TriggersStep(Step[RisuState, NoConfig]):
                 Omission("prompt", f"trigger {place}", f"triggers cannot add texts to the prompt at {place!r:.40}")
             )
         state.stopped = result.stop_sending
-        state.total += result.tokens
+        state.total += result.tokens  # RisuAI counts these texts whether they are printed or not

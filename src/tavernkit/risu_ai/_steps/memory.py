@@ -41,7 +41,7 @@ class MemoryStep(Step[RisuState, NoConfig]):
         if not _remembered(state) and state.context.strategy in (REFERENCE, CACHE):
             _trim(state)
         slots = state.slots
-        _drop_blank(state)
+        _drop_blank(state)  # only now, as in RisuAI: they have cost tokens, and `lastMemory` may name one
         if state.context.lore == FREEZE:
             state.memory_data[CHAT_KEY] = thaw(stored_lore(state.frozen_lore, slots.chats))
         if state.template is None and slots.chats:
@@ -50,6 +50,7 @@ class MemoryStep(Step[RisuState, NoConfig]):
                 last -= 1
             slots.last_chat += slots.chats[last:]
             del slots.chats[last:]
+        # Without a template the newest message is in its own slot by now: it is never blanked, nor is lore at a depth.
         for message in slots.chats:
             message.removable = message.memo not in MEMORY_MEMOS
         _store(state)

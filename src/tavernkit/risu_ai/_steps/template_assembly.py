@@ -84,6 +84,7 @@ def _place_lore(state: RisuState) -> None:
             where = f"in the chat at {entry.pos.replace('_', ' ')} {entry.depth:g}"
             _put_behind(state, lore_message(entry, state.texts(entry.text)), where)
         elif in_chat(entry):
+            # RisuAI's depth counts from the start of the chat; the list grows meanwhile.
             index = len(chats) - entry.depth if entry.pos == REVERSE_DEPTH else entry.depth
             splice(chats, index, lore_message(entry, state.texts(entry.text)))
 
@@ -113,6 +114,7 @@ def _trigger_message(text: str, location: str) -> PromptMessage:
 
 
 def _place_depth_prompt(state: RisuState, messages: list[PromptMessage]) -> None:
+    """Insert the character's prompt. RisuAI neither merges nor trims it, and sends it even if it expands to nothing."""
     depth_prompt = state.fields.depth_prompt
     if depth_prompt is None or not depth_prompt.prompt:
         return
