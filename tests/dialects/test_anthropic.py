@@ -226,6 +226,16 @@ def test_a_tool_may_show_an_image_but_the_assistant_may_not() -> None:
     assert len(warnings) == 1
 
 
+def test_calls_of_custom_tools_have_their_text_as_input() -> None:
+    custom = {"id": "a", "type": "custom", "custom": {"name": "code", "input": "print(1)"}}
+    payload, warnings = strict(
+        Message("user", "go"), Message("assistant", "", metadata={"tool_calls": [custom]}), result("a", "1")
+    )
+    used = payload["messages"][1]["content"]
+    assert used == [{"type": "tool_use", "id": "a", "name": "code", "input": {"input": "print(1)"}}]
+    assert not warnings
+
+
 def test_tools_are_translated_from_openais_shape() -> None:
     parameters = {"type": "object", "properties": {"q": {"type": "string"}}}
     tools = [

@@ -336,8 +336,14 @@ async def test_wire_gets_what_openai_accepts() -> None:
     assert request["response_format"]["json_schema"]["strict"] is True
 
 
-async def test_answers_with_tool_calls_pass_unchanged() -> None:
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+        {"id": "c", "type": "custom", "custom": {"name": "f", "input": "any text"}},
+    ],
+)
+async def test_answers_with_tool_calls_pass_unchanged(call: dict[str, object]) -> None:
     async with serve(ScriptedModel(Answer(tool_calls=[call]))) as server:
         client = connect(server)
         reply = await client.send(SHORT)

@@ -15,7 +15,7 @@ from openai import APIError, APIStatusError, AsyncOpenAI, BadRequestError, NotFo
 
 from tavernkit.models import ConnectionFailedError, ReplyPiece, ToolCallPiece
 from tavernkit.models._scripted import Hang, usage
-from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call
+from tavernkit.testing import Answer, ScriptedModel, answer, calls, failure, streamed, tool_call
 
 Loopback = Callable[..., AbstractContextManager[str]]
 HELLO: list[Any] = [{"role": "user", "content": "Hello"}]
@@ -101,6 +101,32 @@ def test_tools_are_passed_through(loopback: Loopback, session: str | None, strea
     assert (shown[1]["tool_call_id"], shown[1]["content"]) == ("c1", "4")
     tools: Any = model.requests[0]["tools"]
     assert tools[0]["function"]["name"] == "roll"
+
+
+@pytest.mark.parametrize("session", [None, "s"])
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_calls_of_custom_tools_keep_their_names(
+    loopback: Loopback, session: str | None, platform: str, stream: bool
+) -> None:
+    call = {"id": "c1", "type": "custom", "custom": {"name": "code", "input": "print(1)"}}
+    model = ScriptedModel(Answer(tool_calls=[call]), "It prints 1.")
+    options: Any = {"model": "aria", "tools": [{"type": "custom", "custom": {"name": "code"}}]}
+    options |= {"extra_headers": {"X-Tavern-Session": session} if session else {}}
+    options |= {"extra_body": {"tavernkit": {"platform": platform}}}
+    with loopback(model) as url, client_of(url) as client:
+        first: Any = client.chat.completions.create(messages=HELLO, stream=stream, **options)
+        if stream:
+            [made] = [each for chunk in first for each in chunk.model_dump()["choices"][0]["delta"]["tool_calls"] or []]
+            assert (made["index"], made["type"], made["custom"]) == (0, "custom", call["custom"])
+        else:
+            assert [each.model_dump() for each in first.choices[0].message.tool_calls] == [call]
+        called: Any = {"role": "assistant", "content": None, "tool_calls": [call]}
+        result: Any = {"role": "tool", "tool_call_id": "c1", "content": "1"}
+        client.chat.completions.create(messages=[*HELLO, called, result], **options)
+    sent: Any = model.requests[1]["messages"]
+    assert [message["tool_calls"] for message in sent if message.get("tool_calls")] == [[call]]
+    assert sent[-1] == result
 
 
 FRAGMENTS = [

@@ -154,8 +154,11 @@ def _parse(raw: object, warn: Warn) -> ToolCall | None:
 
 
 def _function(call: Mapping[str, object]) -> Mapping[str, object]:
-    function = call.get("function")
-    return function if is_mapping(function) else {}
+    function, custom = call.get("function"), call.get("custom")
+    if is_mapping(function):
+        return function
+    # OpenAI's custom tools take a text; other providers know only functions.
+    return {"name": custom.get("name"), "arguments": {"input": custom.get("input")}} if is_mapping(custom) else {}
 
 
 def _arguments(value: object, name: str, warn: Warn) -> JsonObject:

@@ -19,7 +19,7 @@ from tavernkit._values import (
     is_sequence,
     thaw_object,
 )
-from tavernkit.models._reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
+from tavernkit.models._reply import CUSTOM, FinishReason, ReplyPiece, ToolCallPiece, Usage
 from tavernkit.models._streams import REASONING_DETAILS
 from tavernkit.models.errors import ConnectionFailedError, ProviderError, error_text
 
@@ -122,7 +122,7 @@ def arguments_text(arguments: Json) -> str:
 CARRIED_KEYS: Final = ("signature", "thinking", REASONING_DETAILS)
 """Fields that providers add to a message and expect back with its tool calls."""
 
-_CALL_KEYS: Final = frozenset(("index", "id", "type", "function"))
+_CALL_KEYS: Final = frozenset(("index", "id", "type", "function", "custom"))
 _OPENAI_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "stop": "stop",
     "eos": "stop",
@@ -219,10 +219,13 @@ def _call_pieces(calls: Json) -> tuple[ToolCallPiece, ...]:
 
 
 def _call_piece(at: int, call: JsonObject) -> ToolCallPiece:
-    function = call.get("function")
+    function, custom = call.get("function"), call.get("custom")
     function = function if is_object(function) else {}
     index = call.get("index")
     extra = {key: value for key, value in call.items() if key not in _CALL_KEYS}
+    if is_object(custom):
+        function = {"name": custom.get("name"), "arguments": custom.get("input")}
+        extra["type"] = CUSTOM
     return ToolCallPiece(
         index=index if isinstance(index, int) else at,
         id=text_of(call.get("id")) or None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from tavernkit._dataclass import dataclass, short_repr
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, thaw_object
@@ -13,6 +13,10 @@ from tavernkit.prompt._block import Message
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "error", "unknown"]
 """Why a reply ended, in OpenAI's words; ``unknown`` if the provider does not say."""
+
+
+CUSTOM: Final = "custom"
+"""The type of OpenAI's tools that take a text instead of arguments: the extra field ``type`` of their calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +28,17 @@ class ToolCall:
     name: str
     """The name of the function."""
     arguments: str
-    """JSON, as the model wrote it."""
+    """JSON, as the model wrote it; the input of a custom tool."""
     extra: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """Other fields that the provider adds to a call and expects back with it."""
 
     def to_dict(self) -> JsonObject:
         """Return the call in OpenAI's shape."""
+        extra = thaw_object(self.extra)
+        if extra.get("type") == CUSTOM:
+            return {"id": self.id, "custom": {"name": self.name, "input": self.arguments}, **extra}
         function: JsonObject = {"name": self.name, "arguments": self.arguments}
-        return {"id": self.id, "type": "function", "function": function, **thaw_object(self.extra)}
+        return {"id": self.id, "type": "function", "function": function, **extra}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from tavernkit import Plan
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.models import ReplyPiece, ToolCallPiece
+from tavernkit.models._reply import CUSTOM
 from tavernkit.server.api.session_types import TurnOut
 from tavernkit.server.errors import ServiceError, server_failure
 from tavernkit.server.limits import MAX_STREAM_BACKLOG
@@ -269,13 +270,14 @@ def piece_logprobs(piece: ReplyPiece | SpeakerChange) -> Json:
 
 def call_delta(piece: ToolCallPiece) -> JsonObject:
     """Return a piece of a call; as in OpenAI's API, the first piece has the type."""
-    function: JsonObject = {"arguments": piece.arguments}
-    delta: JsonObject = {"index": piece.index, **thaw_object(piece.extra or {}), "function": function}
+    extra = thaw_object(piece.extra or {})
+    custom = extra.pop("type", None) == CUSTOM
+    called: JsonObject = {"input" if custom else "arguments": piece.arguments}
     if piece.name is not None:
-        function["name"] = piece.name
-    if piece.id is not None:
-        delta |= {"id": piece.id, "type": "function"}
-    return delta
+        called["name"] = piece.name
+    kind = CUSTOM if custom else "function"
+    head: JsonObject = {} if piece.id is None else {"id": piece.id, "type": kind}
+    return {"index": piece.index, **extra, kind: called, **head}
 
 
 def tool_deltas(response: JsonObject) -> list[JsonObject]:

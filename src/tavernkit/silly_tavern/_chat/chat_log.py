@@ -13,6 +13,8 @@ from tavernkit.silly_tavern._files.chat_file import ChatFile
 from tavernkit.stores._history import to_message
 
 SYSTEM_NAME = "SillyTavern System"
+CUSTOM = "custom"
+"""The type of OpenAI's tools that take a text instead of arguments."""
 
 
 def tool_call_line(calls: Sequence[object]) -> ChatMessage:
@@ -69,16 +71,19 @@ def _object(value: FrozenJson) -> FrozenObject:
 
 
 def _invocation(call: Mapping[str, object]) -> dict[str, FrozenJson]:
-    function = call.get("function")
-    name = function.get("name") if is_mapping(function) else None
-    arguments = function.get("arguments") if is_mapping(function) else None
-    return {
+    function, custom = call.get("function"), call.get("custom")
+    called: Mapping[str, object] = function if is_mapping(function) else custom if is_mapping(custom) else {}
+    arguments = called.get("input" if called is custom else "arguments")
+    name = str(called.get("name") or "")
+    found: dict[str, FrozenJson] = {
         "id": str(call.get("id", "")),
-        "displayName": str(name or ""),
-        "name": str(name or ""),
+        "displayName": name,
+        "name": name,
         "parameters": arguments if isinstance(arguments, str) else "{}",
         "result": "",
     }
+    # SillyTavern knows functions only; this is ours.
+    return {**found, "type": CUSTOM} if called is custom else found
 
 
 class ChatLog:

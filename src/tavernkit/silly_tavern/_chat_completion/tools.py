@@ -16,6 +16,7 @@ from tavernkit._values import (
     is_sequence,
     thaw_object,
 )
+from tavernkit.silly_tavern._chat.chat_log import CUSTOM
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._chat.core_chat import CoreMessage
 from tavernkit.silly_tavern._files.preset import Preset
@@ -92,11 +93,12 @@ def tool_calls(message: CoreMessage, core: Sequence[CoreMessage], position: int,
     calls: list[JsonObject] = []
     results: list[tuple[str, str]] = []
     for invocation in invocations:
-        call: JsonObject = {
-            "id": _text(invocation, "id"),
-            "type": "function",
-            "function": {"arguments": _text(invocation, "parameters"), "name": _text(invocation, "name")},
-        }
+        name, parameters = _text(invocation, "name"), _text(invocation, "parameters")
+        call: JsonObject = {"id": _text(invocation, "id"), "type": "function"}
+        if invocation.get("type") == CUSTOM:
+            call |= {"type": CUSTOM, "custom": {"name": name, "input": parameters}}
+        else:
+            call["function"] = {"arguments": parameters, "name": name}
         signature = _text(invocation, "signature")
         if own and signature and _is_google(preset):
             call["signature"] = signature
@@ -122,7 +124,7 @@ def _earlier_reasoning(core: Sequence[CoreMessage], position: int, preset: Prese
         if line.tool_invocations is not None:
             continue
         reasoning = line.extra.get("reasoning")
-        if isinstance(reasoning, str) and reasoning and _same_model(line, preset):
+        if isinstance(reasoning, str) and reasoning and not line.narrator and _same_model(line, preset):
             return reasoning
         if preset.tool_reasoning_mode == "active_chain":
             return ""
