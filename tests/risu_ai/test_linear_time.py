@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from tavernkit.errors import LimitExceededError
-from tavernkit.risu_ai import RisuCharacter, RisuChat, RisuMessage, build
+from tavernkit.risu_ai import RisuCharacter, RisuChat, RisuMessage, Save, build
 from tavernkit.risu_ai._chat.groups import speakers
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._files.message_pack import MessagePackError, pack, unpack
@@ -40,6 +40,15 @@ def test_a_preset_that_would_take_minutes_to_open_is_refused() -> None:
     data = gzip.compress(pack({"presetVersion": 2, "type": "preset", "preset": bytes(30_000_000)}))
     with soon(), pytest.raises(LimitExceededError, match="sealed"):
         read_preset(data)
+
+
+def test_a_long_order_of_many_characters_is_brought_up_to_date() -> None:
+    ids = [f"c{number}" for number in range(20_000)]
+    folders = [{"id": f"f{number}", "data": [*ids, "gone"]} for number in range(5)]
+    database = {"characters": [{"chaId": each, "name": each} for each in ids], "characterOrder": [*folders, ["c0"]]}
+    with soon():
+        save = Save.from_json(database)
+    assert save.database["characterOrder"] == [{**folder, "data": ids} for folder in folders]
 
 
 def test_a_speech_of_many_lines_is_put_together_once() -> None:

@@ -308,6 +308,7 @@ class _Blocks:
         elif is_mapping(value):
             listed = value.get("__directory")
             self._directory += [each for each in listed if isinstance(each, str)] if is_sequence(listed) else []
+            # In RisuAI an earlier block wins, unless its value is falsy: 0, "" and false are overwritten.
             for key, item in value.items():
                 if not key.startswith("__") and not truthy(database.get(key)):
                     database[key] = item  # pyright: ignore[reportArgumentType]  # parsed JSON

@@ -188,7 +188,7 @@ def _fill_prompts(database: Stored, texts: BuiltInTexts) -> None:
     if not isinstance(pages, list):
         pages = database["loreBook"] = [{"name": "My First LoreBook", "data": []}]
     page = database.get("loreBookPage")
-    if not isinstance(page, (int, float)) or page > len(pages):
+    if not isinstance(page, (int, float)) or page > len(pages):  # RisuAI keeps the page right after the last one
         database["loreBookPage"] = 0
 
 
@@ -276,13 +276,14 @@ def _order(database: Stored, characters: Sequence[Stored]) -> None:
         for each in (_folder(entry) if isinstance(entry, dict) else [entry])
         if isinstance(each, str)
     }
+    ids = set(known)
     kept: list[Packed] = []
     for entry in [*listed, *(name for name in known if name not in mentioned)]:
         if isinstance(entry, dict):
             inside = _folder(entry)
-            if inside:
-                kept.append({**entry, "data": [each for each in inside if each in known]})
-        elif entry in known:
+            if inside:  # RisuAI drops a folder that was empty already, not one that is empty now
+                kept.append({**entry, "data": [each for each in inside if isinstance(each, str) and each in ids]})
+        elif isinstance(entry, str) and entry in ids:
             kept.append(entry)
     database["characterOrder"] = kept
 
@@ -358,6 +359,7 @@ def open_character(character: Stored) -> None:
         character["globalLore"] = migrated(lore)
     if not isinstance(character.get("depth_prompt"), dict):
         character["depth_prompt"] = {"depth": 0, "prompt": ""}
+    # RisuAI moves these into the note of the chat that is open, once and for good.
     instructions = character.get("postHistoryInstructions")
     open_chat = found[int(page)]
     if isinstance(instructions, str) and instructions and isinstance(open_chat, dict):
