@@ -8,7 +8,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern import CharacterNote, ChatMetadata, NoteSettings
 from tavernkit.silly_tavern._chat.authors_note import authors_note, read_overrides, with_lore
 from tavernkit.silly_tavern._chat.extension_prompts import IN_CHAT, ExtensionPrompt, ExtensionPrompts
-from tests.silly_tavern.scene import build, contents
+from tests.silly_tavern.scene import build, card, contents
 
 
 def note(user_messages: int = 1, settings: NoteSettings | None = None, **metadata: Any):
@@ -107,6 +107,16 @@ def test_the_reason_says_why_a_note_is_not_there():
 def test_a_note_at_an_odd_depth_shows_nowhere(depth: object, shown: bool):
     plan = build(chat_metadata={"note_prompt": "NOTE", "note_depth": depth})
     assert ("NOTE" in contents(plan)) is shown
+
+
+@pytest.mark.parametrize(
+    ("depth", "place"), [(None, -5), (1, -2), ("1", -2), ("", -1), ("deep", None), (1.5, None), ([], -1)]
+)
+def test_a_depth_prompt_at_an_odd_depth_shows_nowhere(depth: object, place: int | None):
+    stored = {"depth_prompt": {"prompt": "DEEP", "depth": depth}}
+    found = contents(build(character=card(extensions=stored)))
+    assert ("DEEP" in found) is (place is not None)
+    assert place is None or found[place] == "DEEP"
 
 
 def test_a_number_no_browser_could_hold_counts_as_missing():

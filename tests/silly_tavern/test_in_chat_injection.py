@@ -71,6 +71,15 @@ def test_odd_depths_and_roles_never_show():
     assert result([], extension("a", "A", 0.5), extension("b", "B", -1), extension("c", "C", 0, 7)) == ["1", "2", "3"]
 
 
+def test_a_registered_text_is_read_as_javascript_reads_it():
+    read = ExtensionPrompt.from_json({"key": 7, "value": 5, "position": "1", "depth": "2", "role": None})
+    assert (read.key, read.value, read.position, read.depth, read.role) == ("7", "5", 1, 2, 0)
+    assert ExtensionPrompt.from_json({"key": "k", "value": None, "position": 1}).value == ""
+    for number in ("depth", "role"):
+        hidden = ExtensionPrompt.from_json({"key": "k", "value": "K", "position": 1, number: "deep"})
+        assert ExtensionPrompts([hidden]).in_chat() == {}
+
+
 def test_keys_that_silly_tavern_manages_cannot_be_set_from_outside():
     assert result(
         [], extension("DEPTH_PROMPT", "X"), extension("customDepthWI_4_0", "Y"), extension("PERSONA_DESCRIPTION", "Z")

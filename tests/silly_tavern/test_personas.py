@@ -82,6 +82,12 @@ def test_stored_positions(position: object, place: int):
     assert chosen("zoe.png", persona_descriptions=stored).persona.place == place
 
 
+def test_a_description_without_a_place_gets_the_usual_one():
+    stored = {"zoe.png": {"description": "d", "depth": None, "role": None}}
+    persona = chosen("zoe.png", persona_descriptions=stored).persona
+    assert (persona.place, persona.depth, persona.role) == (0, 2, 0)
+
+
 @pytest.mark.parametrize("odd", [None, 3, "text", [], {"zoe.png": 3}, {"zoe.png": {"connections": [3, {"id": {}}]}}])
 def test_odd_descriptions_change_nothing(odd: object):
     assert chosen(None, "Lyra.png", persona_descriptions=odd, personas=odd).name == "Mira"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.coerce import by_name_or_code
+from tavernkit._text.js_values import to_number
 from tavernkit._text.json_reader import JsonReader, as_number
 from tavernkit._text.traced import join
 from tavernkit._values import is_mapping
@@ -237,14 +238,17 @@ class DepthPrompt:
 
 
 def depth_prompt_of(character: Character) -> DepthPrompt:
-    """Return a card's depth prompt; its role may be a name or a number, anything else counts as system."""
+    """Return a card's depth prompt; its role may be a name or a number, anything else counts as system.
+
+    With a depth that is not a number it is never shown.
+    """
     found = character.extensions.get("depth_prompt")
     if not is_mapping(found):
         return DepthPrompt("")
-    text, depth, role = found.get("prompt"), as_number(found.get("depth")), found.get("role")
+    text, depth, role = found.get("prompt"), found.get("depth"), found.get("role")
     number = ROLE_NUMBERS.get(role, 0) if isinstance(role, str) else as_number(role)
     return DepthPrompt(
         text=text if isinstance(text, str) else "",
-        depth=DEFAULT_DEPTH if depth is None else depth,
+        depth=DEFAULT_DEPTH if depth is None else to_number(depth),
         role=int(number) if number in (0, 1, 2) else 0,
     )

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import UNDEFINED, own_keys, to_number, to_string, trim, truthy, utf16_sort_key
-from tavernkit._text.json_reader import as_number
 from tavernkit._text.traced import join, plain
 from tavernkit._values import FrozenJson, FrozenObject, JsonObject, is_mapping, is_sequence
 from tavernkit.errors import Warn
@@ -83,7 +82,7 @@ class ExtensionPrompt:
         value = data.get("value")
         return cls(
             key=to_string(data.get("key", "")),
-            value=value if isinstance(value, str) else "",
+            value="" if value is None else to_string(value),
             position=_number(data.get("position"), NONE),
             depth=_number(data.get("depth"), 0),
             role=_number(data.get("role"), 0),
@@ -121,16 +120,10 @@ class ExtensionPrompt:
         """What people call it."""
         return self.title or _KNOWN_TITLES.get(self.key) or f"{self.kind} {self.key}"
 
-    def source(self, stage: str, where: str = "") -> FrozenObject:
-        """Its provenance; ``where`` says more about its place.
-
-        Args:
-            stage: The step that adds it.
-            where: More about its place.
-        """
-        reason = ", ".join(part for part in (self.reason, where) if part)
+    def source(self, stage: str) -> FrozenObject:
+        """Its provenance, for the step that adds it."""
         more: dict[str, FrozenJson] = {"entries": self.entries} if self.entries else {}
-        return source(stage, self.kind, self.key, self.label, reason, **more)
+        return source(stage, self.kind, self.key, self.label, self.reason, **more)
 
     @classmethod
     def from_injection(cls, injection: Injection) -> ExtensionPrompt:
@@ -208,8 +201,8 @@ def _is_whole(number: int | float) -> bool:
 
 
 def _number(value: object, default: int) -> int | float:
-    number = as_number(value)
-    return default if number is None else number
+    """Read a number as JavaScript does: of anything else it is NaN, and the text is never shown."""
+    return default if value is None else to_number(value)
 
 
 EXTENSION = "memory"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_number
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence
-from tavernkit.silly_tavern._chat.card_fields import IN_PROMPT, Persona, stored_position
+from tavernkit.silly_tavern._chat.card_fields import Persona, stored_position
 from tavernkit.silly_tavern._files.settings import Settings
 
 
@@ -99,8 +99,8 @@ def read_description(entry: Mapping[str, object]) -> Persona:
     description, lorebook = entry.get("description"), entry.get("lorebook")
     return Persona(
         description=description if isinstance(description, str) else "",
-        position=stored_position(entry.get("position", IN_PROMPT)),
-        depth=to_number(entry.get("depth", 2)),
-        role=to_number(entry.get("role", 0)),
+        position=stored_position(entry.get("position")),
+        depth=2 if entry.get("depth") is None else to_number(entry.get("depth")),
+        role=to_number(entry.get("role")),
         lorebook=lorebook if isinstance(lorebook, str) and lorebook else None,
     )
