@@ -44,10 +44,10 @@ from tavernkit.silly_tavern._world_info.selection import SelectedBooks, select_b
 class Services:
     """Shared by all builds of a builder, in any number of threads. Everything in it is bounded."""
 
-    def __init__(self, *, macro_engine: MacroEngine | None = None, lore_engine: WorldInfoEngine | None = None) -> None:
-        self.macro_engine = macro_engine if macro_engine is not None else MacroEngine()
+    def __init__(self) -> None:
+        self.macro_engine = MacroEngine()
         self.legacy_macro_engine = LegacyMacroEngine()
-        self.lore_engine = lore_engine if lore_engine is not None else WorldInfoEngine()
+        self.lore_engine = WorldInfoEngine()
         self.scripts = ScriptMemory()
         self.chats = ChatMemory()
         self.blocks: LRUCache[object, Block] = LRUCache(HISTORY_CACHE_BYTES, _size_of_block)

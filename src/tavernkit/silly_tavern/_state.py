@@ -22,7 +22,7 @@ from tavernkit.silly_tavern._chat.extension_prompts import ExtensionPrompts
 from tavernkit.silly_tavern._chat.vector_storage import VectorCall
 from tavernkit.silly_tavern._chat_completion.assembly import Assembled
 from tavernkit.silly_tavern._chat_completion.layout import ExampleBlock, Layout
-from tavernkit.silly_tavern._chat_completion.prompt_collection import Prompt, PromptCollection
+from tavernkit.silly_tavern._chat_completion.prompt_collection import PromptCollection
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._group import GroupChat
 from tavernkit.silly_tavern._macros.environment import AuthorsNotes, MacroEnvironment, MacroMemory
@@ -212,8 +212,6 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """lore: texts for ``{{outlet::name}}``."""
         self.prompt_entries = PromptCollection(())
         """entries: the active prompts of the preset in order; pinned_groups merges the built-in ones into it."""
-        self.pinned_groups: dict[str, Prompt] = {}
-        """pinned_groups: the built-in prompts by identifier."""
         self.draft = TextDraft()
         """text completion: the draft of the prompt; every step writes its part."""
         self.assembled_text: AssembledText | None = None

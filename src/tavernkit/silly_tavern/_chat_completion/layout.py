@@ -146,7 +146,6 @@ class Layout:
     """The input of the assembly. ``history`` is oldest first, including injections."""
 
     collection: PromptCollection
-    generation_type: str
     control: list[Prompt] = field(default_factory=list[Prompt])
     bias: bool = False
     around_main: list[Prompt] = field(default_factory=list[Prompt])

@@ -102,8 +102,7 @@ def _conditions(state: SillyTavernState) -> EntryConditions:
 class PinnedGroupsStep(Step[SillyTavernState, NoConfig]):
     """Puts the built-in texts into the prompt list.
 
-    Reads ``lore_result``, ``card``, ``quiet_prompt``, ``turn`` and ``extensions``; writes ``prompt_entries`` and
-    ``pinned_groups``.
+    Reads ``lore_result``, ``card``, ``quiet_prompt``, ``turn`` and ``extensions``; writes ``prompt_entries``.
     """
 
     name = "pinned_groups"
@@ -125,10 +124,8 @@ class PinnedGroupsStep(Step[SillyTavernState, NoConfig]):
             entries_after=state.lore_sources.of(result.placement.after) if result is not None else (),
         )
         collection = state.prompt_entries
-        own = {prompt.identifier for prompt in collection if prompt.custom}
         merge_built_ins(collection, texts, context.active_preset, state.extensions, state.macros)
         override_by_card(collection, state.card, state.macros.with_original)
-        state.pinned_groups = {prompt.identifier: prompt for prompt in collection if prompt.identifier not in own}
 
 
 def _bias_reason(state: SillyTavernState) -> str:
@@ -148,7 +145,7 @@ class InjectionStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Place the registry's prompts and the in-chat prompts."""
-        layout = Layout(state.prompt_entries, state.context.prompt_type, core=state.core)
+        layout = Layout(state.prompt_entries, core=state.core)
         state.layout = layout
         in_chat = [_in_chat(prompt) for prompt in state.prompt_entries if prompt.in_chat]
         _place_around_main(state, layout, in_chat)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import is_index_key, own_keys, to_string, truthy, utf16_length, utf16_slice
@@ -22,9 +22,6 @@ from tavernkit.silly_tavern._templates.handlebars.nodes import (
 )
 from tavernkit.silly_tavern._templates.handlebars.parser import parse, template_error
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
-
-if TYPE_CHECKING:
-    from tavernkit.silly_tavern._templates.handlebars.nodes import Block, Program
 
 
 class ParameterText(str):
