@@ -33,6 +33,29 @@ tk.batch(grid, out, jobs=int(jobs), resume=True, format=form, records_per_part=7
 """
 
 
+@pytest.mark.parametrize("dialect", ["openai", "text"])
+def test_greetings_see_the_time_and_the_seed_of_the_grid(dialect: str, tmp_path: Path) -> None:
+    data = {"name": "Aria", "first_mes": "It is {{isotime}}, {{user}}: {{roll:1d1000000}}."}
+    card = {"spec": "chara_card_v2", "spec_version": "2.0", "data": data}
+    (tmp_path / "card.json").write_text(json.dumps(card), encoding="utf-8")
+    defaults = {"now": "2026-02-03T04:05:00Z", "dialect": dialect}
+    grid = {"cards": "card.json", "seeds": [1, 2], "defaults": defaults}
+    prompts = [
+        [each.prompt or str(each.messages) for each in tk.iter_batch(tk.Grid(grid, folder=tmp_path))] for _ in "ab"
+    ]
+    assert prompts[0] == prompts[1]
+    assert all("It is 04:05, User: " in each for each in prompts[0])
+    assert prompts[0][0] != prompts[0][1]
+
+
+def test_half_characters_are_in_records_and_the_manifest(tmp_path: Path) -> None:
+    copy_example(tmp_path, "aria.json")
+    tk.batch(tk.Grid({"cards": "aria.json", "messages": ["a\ud83d"]}, folder=tmp_path), tmp_path / "out", jobs=1)
+    (record,) = records(tmp_path / "out")
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_bytes())
+    assert record["inputs"]["message"] == manifest["grid"]["messages"][0] == "a\ud83d"
+
+
 def test_records_say_what_went_in_and_what_came_out(tmp_path: Path) -> None:
     copy_example(tmp_path, "aria.json", "preset.json", "tidewatch.json", "chat.jsonl")
     grid = tk.Grid(

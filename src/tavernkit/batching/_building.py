@@ -148,7 +148,7 @@ class PromptMaker:
                 task.chat, "chat", lambda data, warn: st.ChatFile.load(data, warn=warn, strict=strict), said
             )
         else:
-            chat = _new_chat(card, task.persona.name or "User", options.greeting)
+            chat = _new_chat(card, options.greeting)
         speaker = next((line.name for line in reversed(chat.messages) if line.is_user), None)
         preset = st.Preset.default()
         if task.preset is not None:
@@ -329,9 +329,9 @@ def _hashable(options: BuildOptions) -> object:
     return (repr(thaw_object(options.llm_options)), dataclasses.replace(options, llm_options=None))  # pyright: ignore[reportArgumentType]
 
 
-def _new_chat(card: Bundle, user: str, greeting: int) -> silly_tavern.ChatFile:
-    """Return a new chat as SillyTavern starts it: with the chosen greeting, its macros expanded."""
-    from tavernkit.silly_tavern import ChatFile, ChatMessage, MacroEngine, MacroEnvironment
+def _new_chat(card: Bundle, greeting: int) -> silly_tavern.ChatFile:
+    """Return a new chat with the chosen greeting. Each build expands its macros, with the grid's time and seed."""
+    from tavernkit.silly_tavern import ChatFile, ChatMessage
 
     character = card.character
     greetings = [character.first_mes, *character.alternate_greetings]
@@ -339,9 +339,7 @@ def _new_chat(card: Bundle, user: str, greeting: int) -> silly_tavern.ChatFile:
         raise ConfigError(f"{character.name} has {len(greetings)} greetings, counted from 0: there is no {greeting}")
     if greeting < 0 or not greetings[greeting]:
         return ChatFile()
-    environment = MacroEnvironment(user_name=user, character_name=character.name)
-    text = MacroEngine().expand(greetings[greeting], environment)
-    return ChatFile(messages=(ChatMessage(name=character.name, mes=text),))
+    return ChatFile(messages=(ChatMessage(name=character.name, mes=greetings[greeting]),))
 
 
 def _limited_preset(preset: silly_tavern.Preset, options: BuildOptions) -> silly_tavern.Preset:

@@ -19,6 +19,7 @@ from typing import BinaryIO, Final, Self
 from tavernkit._values import JsonObject, is_object
 from tavernkit.batching._parquet import copy_without, read_columns, read_keys, require_parquet, write_records
 from tavernkit.batching._tasks import SCHEMA_VERSION, BatchFormat
+from tavernkit.cards._json_text import dump_json
 from tavernkit.errors import ConfigError
 
 MANIFEST: Final = "manifest.json"
@@ -190,7 +191,7 @@ class OutputFolder:
     def write_manifest(self, manifest: JsonObject) -> None:
         """Write the manifest atomically."""
         with _replacing(self.manifest_path) as temporary:
-            temporary.write_text(json.dumps(manifest, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+            temporary.write_bytes(f"{dump_json(manifest, indent=2)}\n".encode())
 
     def _new_part(self, kind: str) -> _Part:
         taken = [path.stem.rpartition("-")[2] for path in self.folder.glob(f"{kind}-*") if path.suffix != ".writing"]
