@@ -67,6 +67,16 @@ def test_a_new_chat_starts_with_the_greeting(tavernkit: Tavernkit) -> None:
     assert tavernkit("build", CARD, "--greeting", "9", "--message", "Hi").code == 2
 
 
+def test_a_greeting_sees_the_time_and_the_seed(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    data = {"name": "Aria", "first_mes": "It is {{isotime}}: {{roll:1d1000000}}."}
+    card = tmp_path / "card.json"
+    card.write_text(json.dumps({"spec": "chara_card_v2", "spec_version": "2.0", "data": data}), encoding="utf-8")
+    options = ("build", str(card), "--message", "Hi", "--now", "2026-02-03T04:05:00", "--json", "--seed")
+    first, again, other = (tavernkit(*options, seed).out for seed in "112")
+    assert "It is 04:05: " in first
+    assert first == again != other
+
+
 def test_risuai_takes_the_greeting_that_is_asked_for(tavernkit: Tavernkit) -> None:
     def built(greeting: str) -> str:
         return tavernkit("build", CARD, "--platform", "risu_ai", "--greeting", greeting, "--json").out

@@ -106,7 +106,7 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
         default_user = folder.persona(name, chat, group=group).name
         if chat is None and name is not None and group is None:
             bundle = load_card(folder.path / "characters" / folder.avatar(name), strict=options.strict)
-            inputs["history"] = new_chat(bundle, options.user or default_user, options.greeting)
+            inputs["history"] = new_chat(bundle, options.greeting)
     else:
         bundle = load_card(_card_path(options), strict=options.strict)
         history = _silly_tavern_chat(options, bundle)
@@ -180,20 +180,18 @@ def _silly_tavern_chat(options: BuildOptions, bundle: Bundle) -> ChatFile:
         if not chat.messages:
             log_warning(f"{shown(Path(options.chat))}: there is no message in it")
         return chat
-    return new_chat(bundle, options.user or "User", options.greeting)
+    return new_chat(bundle, options.greeting)
 
 
-def new_chat(bundle: Bundle, user: str, greeting: int) -> ChatFile:
-    """Return a new chat as SillyTavern starts it: with the chosen greeting, its macros expanded."""
-    from tavernkit.silly_tavern import ChatFile, ChatMessage, MacroEngine, MacroEnvironment
+def new_chat(bundle: Bundle, greeting: int) -> ChatFile:
+    """Return a new chat with the chosen greeting. The build expands its macros, with the options' time and seed."""
+    from tavernkit.silly_tavern import ChatFile, ChatMessage
 
     card = bundle.character
     greetings = _greetings(bundle, greeting)
     if greeting < 0 or not greetings[greeting]:
         return ChatFile()
-    environment = MacroEnvironment(user_name=user, character_name=card.name)
-    text = MacroEngine().expand(greetings[greeting], environment)
-    return ChatFile(messages=(ChatMessage(name=card.name, mes=text),))
+    return ChatFile(messages=(ChatMessage(name=card.name, mes=greetings[greeting]),))
 
 
 def _greetings(bundle: Bundle, wanted: int) -> list[str]:
