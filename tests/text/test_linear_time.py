@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tavernkit._text.js_regex import JSRegex
 from tavernkit._text.js_values import json_stringify, parse_float, to_number, utf16_find
 from tavernkit._text.js_values.strings import occurrences
 from tavernkit.prompt._context import underscore
@@ -22,6 +23,7 @@ CASES: dict[str, Callable[[], object]] = {
     "a number with something behind": lambda: parse_float("1" * SIZE + "x"),
     "a word that overlaps itself": lambda: matches("a" * (SIZE // 2), "a" * SIZE, match_whole_words=True),
     "halves of characters that look alike": lambda: utf16_find("\u6100" * SIZE + "😀", "a" * (SIZE // 2)),
+    "names in a template that do not end": lambda: JSRegex.compile("(?<n>a)").replace("a", "$<" * SIZE),
     "capitals": lambda: underscore("A" * SIZE),
 }
 

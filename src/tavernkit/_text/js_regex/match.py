@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import AnyStr, Protocol, TypeAlias
 
 import regress
@@ -94,8 +95,6 @@ class JSMatch(MatchParts):
 
     def replaced(self, template: str) -> str:
         """Return the whole text with this match replaced by a template (``$1``, ``$&``, …)."""
-        from tavernkit._text.js_regex.match import compile_template, replace_by_template
-
         compiled = compile_template(template, self.pattern.group_count, self.pattern.names)
         replaced = replace_by_template(self.subject, [self.found], compiled)
         return self.input if replaced is None else replaced
@@ -221,7 +220,8 @@ Part: TypeAlias = "str | int | tuple[int, ...]"
 
 _BEFORE, _AFTER = -1, -2
 _SYMBOLS: dict[str, Part] = {"$": "$", "&": 0, "`": _BEFORE, "'": _AFTER}
-_TOKEN = re.compile(r"\$(?:([$&`'])|([0-9]{1,2})|<([^>]*)>)")
+_TOKEN = re.compile(r"\$(?:([$&`'])|([0-9]{1,2}))")
+_TOKEN_OR_NAME = re.compile(rf"{_TOKEN.pattern[:-1]}|<([^>]*)>)")
 _CACHE_SIZE = 512
 
 
@@ -341,24 +341,25 @@ def _compile(template: str, group_count: int, names: Names) -> Template:
 
 def _parse(template: str, group_count: int, names: Names) -> list[Part]:
     parts: list[Part] = []
-    at = 0
-    for token in _TOKEN.finditer(template):
+    # After the last ">" there are no names, and searching for the end of each would take quadratic time.
+    at, end = 0, template.rfind(">") + 1 if names else 0
+    for token in chain(_TOKEN_OR_NAME.finditer(template, 0, end), _TOKEN.finditer(template, end)):
         reference = _reference(token, group_count, names)
         if reference is not None:
-            part, end = reference
+            part, after = reference
             parts += [template[at : token.start()], part]
-            at = end
+            at = after
     parts.append(template[at:])
     return [part for part in parts if part != ""]
 
 
 def _reference(token: re.Match[str], group_count: int, names: Names) -> tuple[Part, int] | None:
     """Return the meaning of a token and where it ends; two digits count as one if there are fewer groups."""
-    symbol, digits, name = token.groups()
-    if symbol is not None:
-        return _SYMBOLS[symbol], token.end()
-    if digits is None:
-        return (names.get(name, ()), token.end()) if names else None
+    if token.lastindex == 1:
+        return _SYMBOLS[token[1]], token.end()
+    if token.lastindex == 3:
+        return names.get(token[3], ()), token.end()
+    digits = token[2]
     for length in (2, 1):
         if len(digits) >= length and 1 <= int(digits[:length]) <= group_count:
             return int(digits[:length]), token.start() + 1 + length
