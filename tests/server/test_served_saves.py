@@ -89,6 +89,18 @@ async def test_what_changes_in_a_save_becomes_a_new_version(client: Client, tmp_
     assert session["character"] == "bel"
 
 
+async def test_the_order_of_a_presets_keys_is_no_change(client: Client, tmp_path: Path) -> None:
+    await begin(client, tmp_path / "save.bin", DATABASE)
+    live = Save.load(tmp_path / "save.bin").settings.preset.to_json()
+    database = copy.deepcopy(DATABASE)
+    database["botPresets"] = [dict(reversed(live.items())), database["botPresets"][1]]
+    assert await begin(client, tmp_path / "save.bin", database) == {"imported": {}, "warnings": []}
+    database["botPresetsId"] = 1  # the other one is now read from its stored copy
+    result = await begin(client, tmp_path / "save.bin", database)
+    before = {each["id"]: each["version"] for each in (await client.get("/api/presets")).json()["data"]}
+    assert (before["same"], result["warnings"]) == (1, [])
+
+
 async def test_what_was_changed_in_the_service_stays(client: Client, tmp_path: Path) -> None:
     await begin(client, tmp_path / "save.bin", DATABASE)
     card = {

@@ -13,7 +13,7 @@ from tavernkit import silly_tavern as st
 from tavernkit._values import JsonObject, is_sequence, thaw, thaw_object
 from tavernkit.cards._png import placeholder_png
 from tavernkit.cards._risu_ai.exporting import export_charx
-from tavernkit.errors import TavernKitError, Warn
+from tavernkit.errors import TavernKitError, Warn, WarningLog
 from tavernkit.risu_ai._files.file_kinds import is_database
 from tavernkit.risu_ai._files.kept_fields import GROUP_KEYS, with_kept_fields
 from tavernkit.server.errors import ServiceError
@@ -94,7 +94,9 @@ class SaveSource:
         live = self._save.settings.preset
         presets[self._active_preset] = live if "name" in live.raw else live.replace(name=_LIVE_NAME)
         for key, preset in presets.items():
-            content = write_preset(preset, ".json")
+            # RisuAI stores an active preset in another order than the one it was made with.
+            ordered = risu_ai.Preset.from_json(dict(sorted(preset.to_json().items())), warn=WarningLog())
+            content = write_preset(ordered, ".json")
             yield f"presets/{key}", read_item("preset", f"{preset.name}.json", content, name=preset.name)
 
     @property
