@@ -92,6 +92,19 @@ async def test_what_has_arrived_of_a_broken_stream_is_kept() -> None:
     assert "tavernkit" not in str(made.lines[-1]["extra"])
 
 
+@pytest.mark.parametrize("number", [-5, 99, None, True, "1", 1.5])
+async def test_a_number_of_a_swipe_that_there_is_not_breaks_nothing(number: object) -> None:
+    reply = st.ChatMessage.from_json({"name": "Aria", "mes": "One.", "swipes": ["One.", "Two."], "swipe_id": number})
+    host = Host()
+    lines = st.ChatFile().with_messages(st.ChatMessage.from_json({"is_user": True, "mes": "Hi"}), reply)
+    made = host.chat = st.Chat(host, chat=lines, character=CARD)
+    made.open()
+    await made.swipe("left")
+    assert texts(made)[1] in ("One.", "Two.")
+    await made.new_swipe()
+    assert texts(made)[1] == "Reply 1."
+
+
 async def test_a_failed_swipe_shows_the_one_before() -> None:
     made, _ = chat(Reply(text="One."), ModelError("down"))
     await made.send("Hi")

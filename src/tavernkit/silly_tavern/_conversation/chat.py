@@ -119,11 +119,7 @@ class Chat(EditableChat):
         """
         self.state.user_avatar = user_avatar
         self.change(**inputs)
-        if (
-            len(self.state.lines) == 1
-            and not self.state.header.get("tainted")
-            and not chat_lines.is_user(self.state.lines[0])
-        ):
+        if self._is_untouched and not chat_lines.is_user(self.state.turn_lines[0]):
             greet_again(self.state)
 
     # Opening
@@ -131,7 +127,7 @@ class Chat(EditableChat):
     def open(self, *, greeting: int = 0) -> None:
         """Open the chat: fill in the header, add the greeting if the chat is empty, and show the first message.
 
-        Showing the first message permanently expands its macros.
+        Showing the first message expands its macros for good; other messages keep theirs.
 
         Args:
             greeting: Which greeting a new chat begins with: 0 is the first message, 1 the first alternate.
@@ -180,6 +176,7 @@ class Chat(EditableChat):
         swipes, at = chat_lines.swipes_of(line), chat_lines.swipe_id_of(line)
         untouched = self._is_untouched
         step = 1 if direction == "right" else -1
+        # A greeting that nobody has answered and a hidden line never get another swipe: theirs are a circle.
         if direction == "right" and at + 1 >= len(swipes) and not untouched and not chat_lines.is_hidden(line):
             return await self._turn("swipe", "swipe")
         self.show_swipe((at + step) % len(swipes))
@@ -244,7 +241,7 @@ class Chat(EditableChat):
     ) -> Turn:
         """Run one turn: for a single character once, in a group once for each speaker."""
         state = self.state
-        state.header["tainted"] = True
+        state.header["tainted"] = True  # even by impersonate and quiet, which store nothing
         generation = Generation(state, self.host, kind, options)
         with state.turn():
             if state.context().group is None:

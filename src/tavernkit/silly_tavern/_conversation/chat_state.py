@@ -333,6 +333,7 @@ class ChatState:
         line = self.turn_lines[0]
         with self.expanding() as state:
             line["mes"] = state.macros(chat_lines.text_of(line))
+        # One of several swipes keeps its macros: they run again whenever it is shown.
         if len(chat_lines.swipes_of(line)) == 1:
             chat_lines.swipes_of(line)[0] = line["mes"]
 
@@ -346,7 +347,7 @@ class ChatState:
         found = (
             split_reasoning(chat_lines.text_of(line), settings.prefix, settings.suffix) if settings.auto_parse else None
         )
-        if found is not None and not extra.get("reasoning"):
+        if found is not None and not extra.get("reasoning"):  # beside other reasoning, the block stays in the text
             reasoning, line["mes"] = found
             with self.expanding(speaker=chat_lines.speaker_of(line)) as workspace:
                 reasoning = scripted(workspace, reasoning, RegexPlacement.REASONING)

@@ -34,6 +34,7 @@ class EditableChat:
     def show_swipe(self, at: int) -> None:
         """Show a swipe of the last line, which must exist."""
         line = self.state.turn_lines[-1]
+        # Leaving an unanswered greeting does not store its expanded text: its macros run again.
         if not self._is_untouched:
             chat_lines.leave_swipe(line)
         chat_lines.arrive_at_swipe(line, at)
@@ -144,6 +145,7 @@ class EditableChat:
     def _set_hidden(self, start: int, end: int | None, *, hidden: bool) -> None:
         last = start if end is None else end
         if 0 <= start <= last < len(self.state.lines):
+            # Showing them turns the program's own lines into ordinary ones, as in SillyTavern.
             for line in self.state.lines[start : last + 1]:
                 line["is_system"] = hidden
 
@@ -266,6 +268,7 @@ def _edit_line(state: ChatState, line: JsonObject, text: str) -> None:
         if bias:
             text = without_macros(text)
         line["mes"] = workspace.macros(text)
+    # A reply gets a null, and its bias is lost; other lines get an empty text if they have none.
     chat_lines.extra_of(line)["bias"] = bias if chat_lines.may_hold_bias(line) else None
     state.take_reasoning(line)
     swipes, at = chat_lines.swipes_of(line), chat_lines.swipe_id_of(line)

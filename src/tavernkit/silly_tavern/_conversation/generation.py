@@ -129,7 +129,7 @@ class Generation:
         """Apply the changes of a build: the user's line, the first message, variables, timed lore, the cut."""
         state, lines = self._state, self._state.turn_lines
         before = len(state.before)
-        if generation_type == "regenerate":
+        if generation_type == "regenerate":  # one line, whatever it is: a reply, a narrator's, a hidden one
             del lines[len(plan.chat) - before :]
         for message in plan.chat[before + len(lines) :]:
             bias = message.extra.get("bias")
@@ -145,9 +145,10 @@ class Generation:
         plan.variables.apply(state.variables)
         if plan.macro_memory is not None:
             state.memory = plan.macro_memory
+        # Stored with the prompt: a request that fails takes nothing of this back.
         state.header["timedWorldInfo"] = {"sticky": {}, "cooldown": {}} | thaw_object(plan.timed_world_info)
         state.header.update(thaw_object(plan.metadata_changes))
-        before_last = generation_type in ("swipe", "regenerate", "continue")
+        before_last = generation_type in ("swipe", "regenerate", "continue")  # one more, as in SillyTavern
         state.header["lastInContextMessageId"] = max(0, before + len(lines) - plan.chat_messages_sent - before_last)
 
     async def _ask(self, plan: ChatPlan, generation_type: GenerationType, speaker: str | None) -> Reply:
@@ -255,6 +256,7 @@ class Generation:
         whole = not reply.interrupted
         text, ran = self._cleaned(plan, reply.text, generation_type, speaker, whole=whole)
         if generation_type == "continue":
+            # The whole message: scripts run once more over its old part, and over the seam.
             text, _ = self._cleaned(plan, self._joint(plan) + reply.text, generation_type, speaker, whole=whole)
         elif ran:
             text, _ = self._cleaned(plan, reply.text, generation_type, speaker, whole=whole)
@@ -283,6 +285,8 @@ class Generation:
     def _joint(self, plan: ChatPlan) -> str:
         """Return the text to continue, and the separator."""
         context = self._state.context()
+        # As the prompt had it, so scripts for prompts only end up in the chat. It is the last visible line, even if
+        # a hidden one after it is the line that gets the text.
         text = plan.continued_text
         if context.text_completion or text.endswith(" "):
             return text
@@ -322,6 +326,7 @@ class Generation:
         if context.group is not None:
             with state.expanding(speaker=speaker) as workspace:
                 context = workspace.context
+        # SillyTavern trims the cleaned reply a second time here.
         if context.settings.power_user.trim_spaces and state.cleans_up and whole:
             text = trim(text)
         line: JsonObject = {
@@ -403,6 +408,7 @@ class Generation:
         await self._host.checkpoint()
         if stealth or depth >= context.active_preset.tool_call_recurse_limit:
             return
+        # The answer is a new line, also after a swipe, whose empty text stays as the shown swipe.
         await self.generate("normal", "", speaker, depth=depth + 1)
 
     async def _outcome(self, call: ToolCall, *, known: bool) -> tuple[str, bool]:

@@ -68,7 +68,7 @@ def _greet(state: ChatState, index: int) -> None:
         if context.card is not None:
             _greet_as(state, context.card, index)
         return
-    for avatar in context.group.members:
+    for avatar in context.group.members:  # muted members too
         card = context.members.get(avatar)
         texts = (card.first_mes, *card.alternate_greetings) if card is not None else ()
         if card is not None and index < len(texts) and texts[index]:
@@ -89,6 +89,7 @@ def _greet_as(state: ChatState, card: Character, index: int) -> None:
 
 
 def _greet_in_group(state: ChatState, avatar: str, card: Character, text: str) -> None:
+    # Each greeting is expanded for good, not only the first message of the chat.
     with state.expanding(speaker=avatar) as workspace:
         text = workspace.macros(scripted(workspace, text, RegexPlacement.AI_OUTPUT))
     line = chat_lines.greeting_line(card.name, [text], state.now())

@@ -94,9 +94,9 @@ def infos_of(line: JsonObject) -> list[Json]:
 
 
 def swipe_id_of(line: JsonObject) -> int:
-    """Return the number of the swipe that is shown."""
+    """Return the number of the swipe that is shown; 0 if it is no number of a swipe."""
     found = line.get("swipe_id")
-    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else 0
 
 
 def show(line: JsonObject) -> None:
@@ -123,7 +123,7 @@ def leave_swipe(line: JsonObject) -> None:
 
 
 def arrive_at_swipe(line: JsonObject, at: int) -> None:
-    """Show a swipe: its text and its whole ``extra`` replace the current ones."""
+    """Show a swipe: its text and its whole ``extra`` replace the current ones, even what belongs to the line."""
     line["swipe_id"] = at
     line["mes"] = swipes_of(line)[at]
     info = infos_of(line)[at]
