@@ -52,6 +52,30 @@ def test_googles_signature_of_a_call_goes_back_to_the_model_that_gave_it() -> No
     assert "signature" not in called(other, api="openrouter", model="mistral/large")
 
 
+@pytest.mark.parametrize(
+    ("mode", "narrates", "sent"),
+    [
+        ("since_last_user", False, "Near."),
+        ("since_last_user", True, "Far."),
+        ("active_chain", False, "Near."),
+        ("active_chain", True, None),
+    ],
+)
+def test_only_the_characters_reasoning_goes_with_a_call(mode: str, narrates: bool, sent: str | None) -> None:
+    model = {"api": "custom", "model": "m"}
+    chosen = preset(chat_completion_source="custom", custom_model="m", tool_reasoning_mode=mode)
+    far, near = ({**model, "reasoning": thought} for thought in ("Far.", "Near."))
+    lines = [
+        ChatMessage(mes="One.", extra=far),
+        ChatMessage(mes="Two.", extra={**near, "type": "narrator"} if narrates else near),
+        ChatMessage(extra={**model, "tool_invocations": [ROME]}),
+    ]
+    core = [CoreMessage(line, index, line.mes) for index, line in enumerate(lines)]
+    found = tool_calls(core[-1], core, 2, chosen)
+    assert found is not None
+    assert found.reasoning == sent
+
+
 def test_a_message_without_calls_sends_none() -> None:
     message = CoreMessage(line=ChatMessage(mes="Hi"), text="Hi", index=0)
     assert tool_calls(message, [message], 0, preset()) is None
