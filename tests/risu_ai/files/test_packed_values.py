@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
 from datetime import UTC, datetime, timedelta
 
@@ -53,6 +54,10 @@ def test_numbers_beyond_53_bits_are_rounded_as_in_javascript() -> None:
     assert read_packed(b"\xd3" + (-(2**53) - 1).to_bytes(8, "big", signed=True)).value == -(2.0**53)
     assert read_packed(b"\xcf" + b"\xff" * 8, big_integers=True).value == 2**64 - 1
     assert parse(b"[9007199254740993, 9007199254740991]") == [2.0**53, 2**53 - 1]
+
+
+def test_numbers_are_written_that_no_double_can_hold() -> None:
+    assert unpack(pack([10**400, -(10**400), 2**63, 0.5])) == [math.inf, -math.inf, 2.0**63, 0.5]
 
 
 def test_damaged_data_gives_what_stands_before_the_damage() -> None:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_string
+from tavernkit._text.js_values.numbers import as_float
 from tavernkit._values import Json, is_mapping, is_sequence
 from tavernkit.risu_ai._limits import MAX_PACK_DEPTH
 
@@ -316,7 +317,7 @@ def _write_map(value: Mapping[str, object], out: bytearray, depth: int) -> None:
 
 
 def _write_number(value: float, out: bytearray) -> None:
-    if math.isfinite(value) and value == int(value) and abs(value) <= MAX_SAFE_INTEGER:
+    if abs(value) <= MAX_SAFE_INTEGER and value == int(value):
         number = int(value)
         if 0 <= number <= 0x7F or -0x20 <= number < 0:
             out += struct.pack(">B", number & 0xFF)
@@ -328,7 +329,7 @@ def _write_number(value: float, out: bytearray) -> None:
                 out += struct.pack(kind, number)
                 return
     out.append(0xCB)
-    out += struct.pack(">d", value)
+    out += struct.pack(">d", as_float(value))
 
 
 def _write_date(value: datetime, out: bytearray) -> None:

@@ -260,6 +260,7 @@ def with_persona_prompt(order: Sequence[str]) -> tuple[str, ...]:
     """Put ``personaPrompt`` before ``main`` in an order that has none, as RisuAI does when it loads a preset."""
     found = list(order)
     if "personaPrompt" not in found:
+        # Without `main` RisuAI's index is -1: before the last part.
         found.insert(found.index("main") if "main" in found else -1, "personaPrompt")
     return tuple(found)
 

@@ -276,6 +276,7 @@ class _Instruct:
 
         opening, closing = text("system_sequence") + text("system_sequence_prefix"), text("system_sequence_suffix")
         if content.get("system_same_as_user"):
+            # RisuAI closes the message with the sequence that opens a reply, not with the user's suffix.
             opening, closing = text("input_sequence"), text("output_sequence")
         return cls(
             system_prompt=text("system_prompt"),
@@ -312,7 +313,7 @@ def preset_from_files(files: Sequence[StFile], *, warn: Warn = log_warning) -> P
     for number, file in enumerate(usable):
         if file.kind == INSTRUCT:
             instruct = _Instruct.read(file.content)
-            if number + 1 < len(usable):
+            if number + 1 < len(usable):  # RisuAI forgets the name of an instruct file that comes last
                 written["name"] = str(file.content.get("name") or "")
         elif file.kind == PARAMETERS:
             written.update(_parameters(file.content))
