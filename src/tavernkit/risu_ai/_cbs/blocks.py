@@ -60,6 +60,7 @@ def open_block(tag: str, variables: Variables) -> Block | None:
     if tag.startswith("#each"):
         return _open_each(tag)
     if tag.startswith("#func"):
+        # The name may be empty (two spaces); the words after it, meant as parameters, are never used.
         words = tag.split(" ")
         return Block("function", tag, detail=words[1]) if len(words) > 1 else None
     kind = FIXED_OPENERS.get(tag)
@@ -67,6 +68,7 @@ def open_block(tag: str, variables: Variables) -> Block | None:
 
 
 def _second_word(tag: str) -> str:
+    # Only the second word counts: `#if 1 and 0` is true, `#if  1` with two spaces is false.
     words = tag.split(" ", 2)
     return words[1] if len(words) > 1 else ""
 
@@ -78,6 +80,7 @@ def _open_if(tag: str) -> Block:
 def _open_any_if(tag: str) -> Block:
     if not is_true(_second_word(tag)):
         return Block("ignore", tag)
+    # Whatever begins with `#if` is an if: `#iffy 1` as well; in `#if::1` there is no second word, so it is false.
     return Block("if_pure" if tag.startswith("#if_pure") else "parse", tag)
 
 
@@ -90,6 +93,7 @@ def _open_when(tag: str, variables: Variables) -> Block:
         if mode == "legacy":
             return Block("parse" if holds else "ignore", tag)
         return Block("when", tag, holds, mode == "keep")
+    # `#whenever` opens a block too, which is always false.
     return Block("when", tag, tag.startswith("#when ") and is_true(_second_word(tag)))
 
 
@@ -99,6 +103,7 @@ def _open_each(tag: str) -> Block:
     if keep:
         expression = trim(expression[7:])
     if expression.startswith("as "):
+        # An empty list leaves `as name`: without its `as ` one word remains, and the block prints nothing.
         expression = trim(expression[3:])
     return Block("each", tag, keep=keep, detail=expression)
 
@@ -133,9 +138,11 @@ def _dedented(body: str) -> str:
 
 def _when_body(block: Block, body: str) -> str:
     if "\n" not in body:
+        # On one line an else may stand anywhere, and nothing is trimmed.
         before, found, after = body.partition(ELSE_TAG)
         return before if block.holds else after if found else ""
     lines = body.split("\n")
+    # On several lines an else needs a line of its own; further ones stay in the text.
     other = next((index for index, line in enumerate(lines) if trim(line) == ELSE_TAG), None)
     if not block.holds:
         lines = [] if other is None else lines[other + 1 :]
@@ -149,6 +156,7 @@ def _when_body(block: Block, body: str) -> str:
 
 _UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _CHARACTER_ESCAPE = re.compile("\\\\([^\n\r\u2028\u2029])")
+# `\x` takes no digits and is U+0000; every other character stands for itself.
 _CONTROL_CHARACTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "a": "a", "x": "\0"}
 
 
@@ -164,18 +172,20 @@ def _code_body(body: str) -> str:
 def expand_each(block: Block, body: str, *, limit: int = MAX_CHARACTERS) -> str:
     """Return the text that an ``each`` inserts into the source after its closer, to be scanned next."""
     expression = block.detail
+    # The last ` as ` counts, even inside the JSON of the list; without one, the name is the last word.
     before, found, name = expression.rpartition(" as ")
     if found:
         name = trim(name)
     else:
         before, found, name = expression.rpartition(" ")
-        if not found:
+        if not found:  # a single word is neither list nor name: the block prints nothing
             return ""
     template = body if block.keep else _dedented(body)
     slot = f"{{{{slot::{name}}}}}"
     pieces: list[str] = []
     size = 0
     for item in parse_array(before):
+        # JavaScript's patterns act in items: `$&` is the slot itself.
         piece = replace_within(limit, template, slot, item if isinstance(item, str) else stringify(item))
         size += max(len(piece), len(template))  # a shrinking template counts as work too
         if size > limit:
@@ -187,6 +197,7 @@ def expand_each(block: Block, body: str, *, limit: int = MAX_CHARACTERS) -> str:
 
 def legacy_block(content: str) -> str | None:
     """Evaluate ``{# ... #}``; None if it is not a block of that kind."""
+    # `if` is the only word it knows, and a missing condition is true.
     logic, found, body = content.partition("\n")
     words = logic.split(" ")
     if not found or words[0] != "if":
@@ -215,14 +226,18 @@ def is_true(word: str | None) -> bool:
 
 
 def evaluate_when(condition: str, variables: Variables) -> tuple[bool, WhenMode]:
-    """Return True if the condition after ``#when::`` holds, and how the body is to be treated."""
+    """Return True if the condition after ``#when::`` holds, and how the body is to be treated.
+
+    RisuAI evaluates from right to left, without precedence, and on words that are split already: ``5::>::3::and::1`` is
+    ``5 > (3 and 1)``. An unknown operator (``==``, or one with spaces) is skipped: the word after it decides.
+    """
     words = condition.split("::")
     mode: WhenMode = "normal"
     while len(words) > 1:
         right = words.pop()
         name = words.pop()
         if name == "keep" or name == "legacy":
-            mode = name
+            mode = name  # wherever they stand; of several the leftmost counts, because it is read last
             words.append(right)
         elif name in _UNARY:
             words.append(_bit(_UNARY[name](right, variables)))

@@ -21,6 +21,7 @@ _GLOBAL_VARIABLE = re.compile(r"@([a-zA-Z0-9_]+)")
 _NULL = re.compile("null", re.IGNORECASE | re.ASCII)
 _NO_WHITESPACE = str.maketrans("", "", WHITESPACE)
 _SPELLINGS = (("&&", "&"), ("||", "|"), ("<=", "≤"), (">=", "≥"), ("==", "="), ("!=", "≠"))
+# All comparisons rank alike, and even ``^`` is left-associative: 3>2>1 is 0, 2^3^2 is 64.
 _PRECEDENCE = {"!": 5, "^": 4, "*": 3, "/": 3, "%": 3, "+": 2, "-": 2} | dict.fromkeys("<>|&≤≥=≠", 1)
 _CACHED_LENGTH = 120
 _EXACT = 2.0**53
@@ -68,7 +69,10 @@ def _calculate(expression: str, variables: Variables) -> str:
 
 
 def _without_parentheses(expression: str, variables: Variables) -> str:
-    """Replace parentheses with their results; unclosed ones are removed."""
+    """Replace parentheses with their results; unclosed ones are removed.
+
+    Results are pasted as text, as in RisuAI: ``2(3)`` is 23, ``5()`` is 50, a missing one is the word ``undefined``.
+    """
     buffers: list[list[str]] = [[]]
     for piece in re.split(r"([()])", expression):
         if piece == "(":
@@ -102,7 +106,7 @@ def _evaluate(text: str, variables: Variables) -> Operand:
     pending: list[str] = []
     for index, token in enumerate(_SPLIT.split(text)):
         if index % 2 == 0 and token != "-":
-            _push_operand(values, token or "0")
+            _push_operand(values, token or "0")  # a missing operand is 0: `!x` reads `0!x`
             continue
         precedence = _PRECEDENCE[token]
         while pending and (
@@ -193,7 +197,9 @@ _OPERATIONS: dict[str, _Operation] = {
     "≥": _comparison(lambda left, right: left >= right),
     "=": lambda left, right: 1.0 if left == right else 0.0,
     "≠": lambda left, right: 0.0 if left == right else 1.0,
+    # these two return an operand, as in JavaScript
     "|": lambda left, right: left if truthy(left) else right,
     "&": lambda left, right: right if truthy(left) else left,
+    # it takes two operands from the stack and ignores one
     "!": lambda _, right: 0.0 if truthy(right) else 1.0,
 }

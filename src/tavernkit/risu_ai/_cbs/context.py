@@ -149,9 +149,10 @@ class CBSContext:
     @property
     def speaking(self) -> RisuCharacter | str | None:
         """The speaker, where a group is replaced by its member who spoke last (``bot`` before the first message)."""
-        speaker: RisuCharacter | str | None = self.speaker or None
+        speaker: RisuCharacter | str | None = self.speaker or None  # an empty name counts as none
         if isinstance(speaker, RisuCharacter) and speaker.is_group:
             speaker = self._last_member(speaker)
+        # Only while RisuAI counts tokens, no speaker at all has a name.
         if self.token_counting and speaker is None and self.character is None:
             return "bot"
         return speaker

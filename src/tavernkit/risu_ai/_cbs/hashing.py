@@ -15,7 +15,7 @@ _PERIOD = 1000
 def _seeds(word: str) -> tuple[int, int, int, int]:
     data = word.encode("utf-16-le", "surrogatepass")
     units = struct.unpack(f"<{len(data) // 2}H", data)
-    hashed = 5515
+    hashed = 5515  # never reset: each seed goes on where the one before ended
     seeds: list[int] = []
     for _ in range(4):
         for unit in units:

@@ -35,7 +35,10 @@ _parse_short_array = lru_cache(maxsize=CACHED_LISTS)(_parse_array)
 
 
 def make_array(items: Iterable[object]) -> str:
-    """Write a list as JSON; ``::`` in items is written in a way that does not separate arguments."""
+    """Write a list as JSON; ``::`` in items is written in a way that does not separate arguments.
+
+    RisuAI escapes its escapes again, so that reading the list gives twelve characters instead of ``::``.
+    """
     return stringify([item.replace("::", "\\u003A\\u003A") if isinstance(item, str) else item for item in items])
 
 

@@ -30,7 +30,7 @@ _MEDIA_TAG = re.compile(
 _INLAY_TAG = re.compile("\\{\\{(inlay|inlayed|inlayeddata)::([^\n\r\u2028\u2029]+?)\\}\\}")
 _VIDEO_EXTENSIONS = frozenset({"mp4", "webm", "avi", "m4p", "m4v"})
 _EXTENSIONS = ("webp", "png", "jpg", "jpeg", "gif", "mp4", "webm", "avi", "m4p", "m4v", "mp3", "wav", "ogg")
-_UNIMPORTANT = re.compile("[_ -.]")
+_UNIMPORTANT = re.compile("[_ -.]")  # the range from the space to the full stop, with everything in between
 _HIDDEN_KINDS = frozenset({"img", "image", "emotion", "asset", "bg", "raw", "path"})
 
 
@@ -152,8 +152,10 @@ class _Library:
         own = character.assets or ()
         for asset in (*own, *(each for module in context.enabled_modules for each in module.assets or ())):
             self._assets.setdefault(js_lower(asset.name), []).append(asset)
+        # Only the character's own assets are found by similar names, not those of modules.
         self._closest = _Closest(own, settings.max_difference, warn)
         width = settings.width
+        # 0 counts as a width.
         self._width = "" if width is None or width == -1 else f"max-width:{number_to_string(width)}rem;"
 
     def html(self, kind: str, name: str) -> str:
@@ -193,7 +195,7 @@ class _Library:
         return None if self._settings.legacy_findings else self._closest.find(name)
 
     def _choice(self) -> float:
-        if self._chance is None:
+        if self._chance is None:  # one number for all choices in a text
             index = self._context.chat_index
             self._chance = pick_hash_rand(index, (self._character.id or "global") + str(index))
         return self._chance
@@ -201,7 +203,7 @@ class _Library:
 
 def _cleaned(name: str) -> str:
     for extension in _EXTENSIONS:
-        name = name.removesuffix(f".{extension}")
+        name = name.removesuffix(f".{extension}")  # in this order, so that several may go
     return code_units(_UNIMPORTANT.sub("", trim(name)))
 
 

@@ -164,7 +164,7 @@ class Session:
 
     def parse(self, text: str, args: ParseArguments, outside: int | None = None) -> str:
         """Expand one text: RisuAI's parser. ``outside`` is the position of a nested text in the outer one."""
-        args.calls += 1
+        args.calls += 1  # never decreased: RisuAI's "stack" limit counts calls in total, not their depth
         if args.calls > CALL_LIMIT:
             return self.overflow(args.calls, outside)
         run = Run(self, args, text, outside)
@@ -226,6 +226,7 @@ class Run:
         args = self.args
         if args.calls > CALL_LIMIT:
             return self.session.overflow(args.calls, self.locate(position))
+        # `arg::0` is the function's own name; what one argument puts in may contain the slot of a later one.
         pieces = tag.split("::")[1:]
         body = self.functions.get(pieces[0])
         if body is None:
@@ -234,7 +235,7 @@ class Run:
             for index, piece in enumerate(pieces):
                 self.session.step(1 + (len(body) >> 8))
                 body = replace_within(MAX_CHARACTERS, body, f"{{{{arg::{index}}}}}", piece)
-        args.functions = self.functions
+        args.functions = self.functions  # later texts of this parse know them only from the first call on
         return self.session.parse(body, args, self.locate(position))
 
     def define(self, block: Block, body: str) -> None:

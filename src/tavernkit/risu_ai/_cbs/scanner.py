@@ -127,11 +127,13 @@ class Scanner:
         first = tag[:1]
         if first == "#" or first == ":":
             self._open(tag, position)
+        # Any `/tag` closes the innermost block, whatever its name. Comments (`//`) close nothing, and stay in the text.
         elif first != "/" or tag[1:2] == "/" or not self._close_level(tag):
             self._append(self._evaluate(tag, position))
 
     def _open(self, tag: str, position: int) -> None:
         if self._pure:
+            # `:else` opens a level here, too: then the next closer closes that one, and the block stays open.
             self._append("{{" + tag + "}}")
             self._push(LevelKind.RAW, position)
             return
@@ -177,6 +179,7 @@ class Scanner:
 
     def _evaluate(self, tag: str, position: int) -> str:
         if tag.startswith("call::"):
+            # Calls run even where nothing else is evaluated, such as in a false `#if`.
             result = self._run.call(tag, position)
             if result is not None:
                 return result
@@ -269,7 +272,7 @@ def apply(run: Run, function: CBSFunction, tag: str, args: list[str], buffer: li
         if len(result) > FREE_CHARACTERS:
             run.session.produce(len(result))
         return result
-    if not result and not isinstance(result, (list, dict)):
+    if not result and not isinstance(result, (list, dict)):  # in JavaScript, empty ones are truthy
         return "{{" + tag + "}}"
     return _json_result(run, result)
 

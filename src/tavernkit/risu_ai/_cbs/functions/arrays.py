@@ -69,7 +69,7 @@ def arraysplice(call: CBSCall) -> str:
     start = to_integer(call.number(1))
     first = int(max(start + len(items), 0) if start < 0 else min(start, len(items)))
     count = int(min(max(to_integer(call.number(2)), 0), len(items) - first))
-    items[first : first + count] = [call.get(3)]
+    items[first : first + count] = [call.get(3)]  # it always inserts: null if no item is given
     return make_array(items)
 
 
@@ -78,6 +78,7 @@ def arrayassert(call: CBSCall) -> str:
     """The list with an item at an index beyond its end; existing items stay."""
     items = call.array(0)
     index = call.number(1)
+    # In JavaScript any other number names a property, which JSON leaves out.
     if index >= len(items) and index < INDEX_LIMIT and index == int(index):
         if index > MAX_ITEMS:
             raise FunctionFailure(f"a list may have at most {MAX_ITEMS} items")
@@ -93,7 +94,7 @@ def range_(call: CBSCall) -> str:
     start = given[0] if len(given) > 1 else 0.0
     end = given[1] if len(given) > 1 else given[0] if given else math.nan
     step = given[2] if len(given) > 2 else 1.0
-    if start < end and end - start > step * MAX_ITEMS:
+    if start < end and end - start > step * MAX_ITEMS:  # with a step of 0 or less RisuAI would never end
         raise FunctionFailure(f"a list may have at most {MAX_ITEMS} items")
     numbers: list[str] = []
     while start < end:
@@ -113,7 +114,7 @@ def _identity(item: Json) -> object:
 def filter_(call: CBSCall) -> str:
     """The list without empty items (``nonempty``), without repeated ones (``unique``), or without both (``all``)."""
     items = call.array(0)
-    kind = call.get(1)
+    kind = call.get(1)  # an unknown word counts as `all`
     if kind != "unique":
         items = [item for item in items if item != ""]
     if kind != "nonempty":
@@ -145,7 +146,7 @@ def makedict(call: CBSCall) -> str:
     members: dict[str, Json] = {}
     for argument in call.args:
         key, found, value = argument.partition("=")
-        if found and key != "__proto__":
+        if found and key != "__proto__":  # JavaScript would set the prototype: the key is lost
             members[key] = value
     return stringify(members)
 
@@ -166,7 +167,7 @@ def objectassert(call: CBSCall) -> str:
     key, given = call.shown(1), call.get(2)
     if value is None:
         raise FunctionFailure("null has no members")
-    if truthy(_member(value, key)):
+    if truthy(_member(value, key)):  # 0 and false are replaced like missing members
         return stringify(value)
     if is_object(value):
         if given is None:
@@ -188,7 +189,7 @@ def _assign(items: list[Json], key: str, value: str | None) -> None:
     elif is_index_key(key):
         size = max(int(key) + 1, len(items))
     else:
-        return
+        return  # JSON does not have other properties of lists
     if size > MAX_ITEMS:
         raise FunctionFailure(f"a list may have at most {MAX_ITEMS} items")
     del items[int(size) :]
@@ -208,10 +209,10 @@ def element(call: CBSCall) -> Json:
     current: Json = call.args[0]
     for key in call.args[1:]:
         try:
-            value = json_parse(to_string(current))
+            value = json_parse(to_string(current))  # a list found here is no JSON any more: it lost its brackets
         except JSSyntaxError:
             return "null"
         current = _member(value, key) if isinstance(value, (dict, list)) else None
-        if not truthy(current):
+        if not truthy(current):  # also 0, false and an empty text
             return "null"
     return current

@@ -49,7 +49,7 @@ def user(call: CBSCall) -> str:
 def persona(call: CBSCall) -> str:
     """The user's persona, expanded."""
     bound = call.context.persona
-    if bound is not None:
+    if bound is not None:  # without a fallback: an empty prompt stays empty, a missing one fails
         return call.expand(bound.prompt, "the prompt of the persona")
     return call.expand(call.context.settings.persona_prompt or "", "the persona prompt")
 
@@ -85,7 +85,7 @@ def exampledialogue(call: CBSCall) -> str:
 @identity_functions("lorebook", "worldinfo")
 def lorebook(call: CBSCall) -> str:
     """All lore entries of character, chat and modules as a list of JSON texts, not expanded."""
-    selected(call)
+    selected(call)  # fails without one, even if a speaker has lore
     character = described(call)
     lore = () if character.is_group else character.lore or ()
     modules = (entry for module in call.context.enabled_modules for entry in module.lore)
@@ -116,9 +116,10 @@ def history(call: CBSCall) -> str:
     selected(call)
     messages = call.context.chat.messages
     call.walk(len(messages))
-    if call.args:
+    if call.args:  # even an empty one
         named = "role" in call.args
         return make_array(f"{each.role}: {each.data}" if named else each.data for each in messages)
+    # The greeting takes one of the nested texts that the call limit allows: 18 messages can follow it.
     greeting = call.expand(call.context.greeting, "the greeting")
     return make_array([stringify({"role": "char", "data": greeting}), *(_expanded(call, each) for each in messages)])
 
@@ -141,7 +142,7 @@ def charhistory(call: CBSCall) -> str:
 
 def _before(call: CBSCall, role: str, index: int) -> str:
     messages = call.context.chat.messages
-    if index > len(messages):
+    if index > len(messages):  # one past the last message still works
         raise FunctionFailure(f"there is no message {index}")
     for place in range(index - 1, -1, -1):
         if messages[place].role == role:
@@ -165,6 +166,7 @@ def previouscharchat(call: CBSCall) -> str:
 @history_functions("previoususerchat", "lastusermessage")
 def previoususerchat(call: CBSCall) -> str:
     """The user's last message before this one, or the greeting; not expanded; empty outside a message."""
+    # Its counterpart for the character searches from the end of the chat instead.
     if call.context.chat_index == -1:
         return ""
     selected(call)
@@ -207,7 +209,7 @@ asset_functions = FunctionGroup("assets")
 
 
 def _module(call: CBSCall) -> RisuModule | None:
-    namespace = call.get(0)
+    namespace = call.get(0)  # without it, a module that has no namespace is found
     call.walk(len(call.context.settings.modules))
     return next((module for module in call.context.enabled_modules if module.namespace == namespace), None)
 
@@ -234,7 +236,7 @@ def moduleassetlist(call: CBSCall) -> str:
 @asset_functions("emotionlist")
 def emotionlist(call: CBSCall) -> str:
     """The names of the character's emotion images as a list."""
-    character = call.context.character
+    character = call.context.character  # a group has emotions, though it has no assets
     return "" if character is None else _names(character.emotions, "the emotion list")
 
 
@@ -252,5 +254,5 @@ def chardisplayasset(call: CBSCall) -> str:
     if character.is_group or not character.prebuilt_asset_command:
         return "[]"
     call.walk(len(character.assets or ()) + len(character.prebuilt_asset_exclude))
-    hidden = set(character.prebuilt_asset_exclude)
+    hidden = set(character.prebuilt_asset_exclude)  # paths, although names are listed
     return make_array(asset.name for asset in character.assets or () if asset.path not in hidden)

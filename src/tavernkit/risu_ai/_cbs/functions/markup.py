@@ -29,7 +29,7 @@ def cbr(call: CBSCall) -> str:
     count = max(1.0, count)
     if count * len(call.tag) > MAX_CHARACTERS:
         raise FunctionFailure("the count is too large")
-    return call.tag * int(count)
+    return call.tag * int(count)  # not the backslash and the `n`, as RisuAI's help says
 
 
 @markup_functions("decbo", "displayescapedcurlybracketopen", pure=True)

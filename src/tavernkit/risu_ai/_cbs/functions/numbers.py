@@ -66,7 +66,7 @@ def pow_(call: CBSCall) -> str:
 
 def _numbers(call: CBSCall) -> list[float]:
     values = (to_number(item) for item in call.items())
-    return [0.0 if value != value else value for value in values]
+    return [0.0 if value != value else value for value in values]  # what is not a number counts as 0
 
 
 @number_functions("min", args=("numbers...",), pure=True)
@@ -177,7 +177,7 @@ def not_(call: CBSCall) -> str:
 @logic_functions("all", args=("items...",), pure=True)
 def all_(call: CBSCall) -> str:
     """True if all arguments, or all items of a list, are ``1``."""
-    return _bit(all(item == "1" for item in call.items()))
+    return _bit(all(item == "1" for item in call.items()))  # the number 1 of a JSON list is not the text
 
 
 @logic_functions("any", args=("items...",), pure=True)
@@ -203,7 +203,7 @@ def _choices(args: list[str]) -> list[Json]:
         return [*args]
     text = args[0]
     if text.startswith("[") and text.endswith("]"):
-        return parse_array(text)
+        return parse_array(text)  # `[a,b]` is not JSON: one item
     return [*text.replace("\\,", _COMMA).replace(":", ",").split(",")]
 
 
@@ -215,6 +215,7 @@ def _choose(call: CBSCall, chance: float) -> str:
     if not 0 <= index < len(choices):
         return ""
     choice = choices[index]
+    # The placeholder becomes a comma in lists that never had one, too.
     return choice.replace(_COMMA, ",") if isinstance(choice, str) else stringify(choice)
 
 
@@ -226,7 +227,7 @@ def _fixed_chance(call: CBSCall, offset: int = 0) -> float:
 @random_functions("random", args=("items...",))
 def random(call: CBSCall) -> str:
     """One of the arguments, of the items of a list, or of words separated by commas; without any, a number below 1."""
-    return _choose(call, call.context.random())
+    return _choose(call, call.context.random())  # drawn even if the first item is taken to count tokens
 
 
 @random_functions("pick", args=("items...",))
@@ -260,7 +261,7 @@ def _rolls(call: CBSCall, count: float, sides: float, chance: Callable[[int], fl
 @random_functions("dice", args=("XdY",))
 def dice(call: CBSCall) -> str:
     """The sum of X dice with Y sides."""
-    parts = call.text(0).split("d")
+    parts = call.text(0).split("d")  # `1d2d3` is 1d2, `d6` rolls nothing
     count = to_number(parts[0])
     sides = to_number(parts[1]) if len(parts) > 1 else math.nan
     if count != count or sides != sides:
@@ -272,12 +273,12 @@ def _roll(call: CBSCall, chance: Callable[[int], float]) -> str:
     if not call.args:
         return "1"
     parts = call.args[0].split("d")
-    count, sides = 1.0, 6.0
+    count, sides = 1.0, 6.0  # also for three parts or more
     if len(parts) == 2:
         count = to_number(parts[0]) if parts[0] else 1.0
         sides = to_number(parts[1]) if parts[1] else 6.0
     elif len(parts) == 1:
-        sides = to_number(parts[0])
+        sides = to_number(parts[0])  # no default here: an empty argument has 0 sides, which is NaN
     if not (count >= 1 and sides >= 1):
         return "NaN"
     return _rolls(call, count, sides, chance)
@@ -292,4 +293,4 @@ def roll(call: CBSCall) -> str:
 @random_functions("rollp", "rollpick", args=("XdY",))
 def rollp(call: CBSCall) -> str:
     """Like ``roll``, but always the same until the chat continues."""
-    return _roll(call, lambda index: _fixed_chance(call, 15 * index))
+    return _roll(call, lambda index: _fixed_chance(call, 15 * index))  # RisuAI's distance between two dice

@@ -58,7 +58,7 @@ def axmodel(call: CBSCall) -> str:
 
 @setting_functions("prefillsupported", "prefill_supported", "prefill")
 def prefillsupported(call: CBSCall) -> str:
-    """``1`` if the model supports prefill, else ``0``."""
+    """``1`` if the model supports prefill, else ``0``; RisuAI asks only whether its name begins with ``claude``."""
     return "1" if required(call.context.settings.model, "the model").startswith("claude") else "0"
 
 
@@ -160,7 +160,7 @@ def _major_version(_: CBSCall) -> str:
 
 
 _ANSWERS: dict[str, Callable[[CBSCall], str]] = {
-    "mobile": lambda _: "0",
+    "mobile": lambda _: "0",  # hard-wired in RisuAI
     "local": _is_platform("local"),
     "node": _is_platform("node"),
     "version": _version,

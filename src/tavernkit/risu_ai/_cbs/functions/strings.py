@@ -145,7 +145,7 @@ def _written(call: CBSCall) -> str:
 def bkspc(call: CBSCall) -> str:
     """Remove the last word before the tag."""
     text = _written(call)
-    cut = max(text.rfind(" "), text.rfind("\n"), text.rfind("\t"), 0)
+    cut = max(text.rfind(" "), text.rfind("\n"), text.rfind("\t"), 0)  # other white space joins words
     call.buffer[:] = [trim_end(text[:cut])]
     return ""
 
@@ -154,7 +154,7 @@ def bkspc(call: CBSCall) -> str:
 def erase(call: CBSCall) -> str:
     """Remove the unfinished last sentence before the tag."""
     text = _written(call)
-    cut = max(text.rfind(end) for end in ".!?\n") + 1
+    cut = max(text.rfind(end) for end in ".!?\n") + 1  # full stops of other scripts do not end a sentence
     call.buffer[:] = [trim_end(text[:cut])]
     return ""
 
@@ -185,6 +185,7 @@ def unicodedecode(call: CBSCall) -> str:
     return _character(call.number(0))
 
 
+# `ue` decodes like `u`, although its long name says that it encodes.
 @encoding_functions("u", "unicodedecodefromhex", "ue", "unicodeencodefromhex", args=("hex",), pure=True)
 def u(call: CBSCall) -> str:
     """The character of a hexadecimal number."""
@@ -247,4 +248,4 @@ def crypt(call: CBSCall) -> str:
 
 
 def _shifted(code: float) -> str:
-    return _character(code - 65536 if code > 65535 else code)
+    return _character(code - 65536 if code > 65535 else code)  # subtracted before the fraction is cut

@@ -49,9 +49,10 @@ def _formatted(call: CBSCall) -> str:
     text = call.args[0]
     if not text:
         return ""
-    text = text.removeprefix(":")
+    text = text.removeprefix(":")  # the third of `{{time:::HH}}`
     if utf16_length(text) > _MAX_FORMAT:
         return ""
+    # The timestamp is divided by 1000 and then read as milliseconds: only microseconds give the right date. 0 is now.
     given = call.number(1) / 1000 if call.get(1) else 0.0
     time = valid_time(given) if given and not math.isnan(given) else _now(call)
     for placeholder, value in _placeholders(call, time):
@@ -64,10 +65,11 @@ def _placeholders(call: CBSCall, time: int) -> tuple[tuple[str, str], ...]:
     year = str(shown.year)
     month = _MONTHS[shown.month - 1]
     weekday = _WEEKDAYS[shown.weekday]
+    # One too few in the first hour of a day with daylight saving time.
     days = (time - start_of_day(shown.year - 1, 12, 31, call.context.device.timezone)) // DAY
     return (
         ("YYYY", year),
-        ("YY", year[2:]),
+        ("YY", year[2:]),  # 645 for the year 14645
         ("MMMM", month),
         ("MMM", month[:3]),
         ("MM", f"{shown.month:02}"),
@@ -79,8 +81,9 @@ def _placeholders(call: CBSCall, time: int) -> tuple[tuple[str, str], ...]:
         ("hh", f"{shown.hour % 12 or 12:02}"),
         ("mm", f"{shown.minute:02}"),
         ("ss", f"{shown.second:02}"),
-        ("X", str(time // 1000)),
+        ("X", str(time // 1000)),  # down, though `unixtime` rounds
         ("x", str(time)),
+        # the last placeholder hits names inserted before it: April becomes AMpril
         ("A", "PM" if shown.hour >= 12 else "AM"),
     )
 

@@ -46,7 +46,7 @@ def addvar(call: CBSCall) -> str | None:
     """Add to a chat variable. Kept as text unless this pass executes writes."""
     if call.context.writes != "run":
         return "" if call.context.writes == "remove" else None
-    total = to_number(call.context.chat_variable(call.shown(0))) + call.number(1)
+    total = to_number(call.context.chat_variable(call.shown(0))) + call.number(1)  # unset reads `null`, which is NaN
     return _store(call, number_to_string(total))
 
 
