@@ -213,6 +213,8 @@ CARD = {
         ("instruct.json", {"input_sequence": "<|user|>"}, FileKind.INSTRUCT_TEMPLATE, {"NO_OUTPUT_SEQUENCE"}),
         ("instruct.json", {"input_sequence": 1, "output_sequence": "x"}, FileKind.INSTRUCT_TEMPLATE, {"WRONG_TYPE"}),
         ("chat.jinja", "{% if x %}", FileKind.CHAT_TEMPLATE, {"BAD_TEMPLATE"}),
+        ("chat.jinja", "{{ " + "1" * 5000 + " }}", FileKind.CHAT_TEMPLATE, {"BAD_TEMPLATE"}),
+        ("chat.jinja", "{% generation %}x{% endif %}", FileKind.CHAT_TEMPLATE, {"BAD_TEMPLATE"}),
         ("note.cbs", "{{#if 1}}", FileKind.TEXT, {"UNCLOSED_BLOCK"}),
         (
             "preset.json",
@@ -538,3 +540,15 @@ def test_findings_that_say_the_same_are_put_together(tmp_path: Path) -> None:
     path = tmp_path / "world.json"
     path.write_text(json.dumps({"entries": {str(n): entry(key=[], uid=n) for n in range(5)}}), encoding="utf-8")
     assert [count for each, count in grouped(lint_file(path)[1]) if each.code == "NEVER_FIRES"] == [5]
+
+
+def test_tags_that_servers_add_to_chat_templates_are_known(tmp_path: Path) -> None:
+    text = "{% for m in messages %}{% generation %}{{ m }}{% endgeneration %}{% break %}{% endfor %}"
+    (tmp_path / "chat.jinja").write_text(text, encoding="utf-8")
+    assert lint_file(tmp_path / "chat.jinja") == (FileKind.CHAT_TEMPLATE, [])
+
+
+def test_a_missing_position_is_called_that() -> None:
+    without = {key: value for key, value in entry().items() if key != "position"}
+    (found,) = lint_world_book(WorldBook.from_json({"entries": {"0": without}}, name="book"))
+    assert (found.code, found.message) == ("UNKNOWN_POSITION", "has no position")

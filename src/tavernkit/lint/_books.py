@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tavernkit._text.js_values import to_number, to_string, trim, truthy
+from tavernkit._text.js_values import UNDEFINED, to_number, to_string, trim, truthy
 from tavernkit._text.json_pointer import escape
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.cards._requirements import Severity
@@ -193,7 +193,8 @@ def _recursion(entry: Entry, place: str) -> Iterator[Finding]:
 def _position(entry: Entry, place: str) -> Iterator[Finding]:
     position = to_number(entry.position)
     if position not in _KNOWN_POSITIONS:
-        yield _finding(place, f"has the unknown position {entry.position!r}", Severity.WARNING, "UNKNOWN_POSITION")
+        what = "no position" if entry.position is UNDEFINED else f"the unknown position {entry.position!r}"
+        yield _finding(place, f"has {what}", Severity.WARNING, "UNKNOWN_POSITION")
     elif position == _OUTLET and not entry.outlet_name:
         yield _finding(
             place, "goes to an outlet without a name: it is never in the prompt", Severity.WARNING, "NO_OUTLET"

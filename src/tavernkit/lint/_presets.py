@@ -96,22 +96,35 @@ def lint_instruct_template(value: Mapping[str, object]) -> Iterator[Finding]:
 
 
 def lint_jinja(text: str) -> Iterator[Finding]:
-    """Check the syntax of a chat template."""
+    """Check the syntax of a chat template, with the tags that servers add: loop controls and ``generation``."""
     from jinja2 import Environment, TemplateSyntaxError
+    from jinja2.ext import Extension
+    from jinja2.nodes import Node
+    from jinja2.parser import Parser
+
+    class Generation(Extension):
+        """``{% generation %}`` marks what the model wrote, for training."""
+
+        tags = {"generation"}  # noqa: RUF012  # Jinja's type
+
+        def parse(self, parser: Parser) -> list[Node]:
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+    def broken(message: str, line: int | None = None) -> Finding:
+        column = None if line is None else 1
+        return Finding(
+            where="/", message=message, severity=Severity.ERROR, code="BAD_TEMPLATE", line=line, column=column
+        )
 
     try:
-        Environment(autoescape=False).parse(text)  # parsed, never rendered
+        Environment(autoescape=False, extensions=["jinja2.ext.loopcontrols", Generation]).parse(text)  # never rendered
     except TemplateSyntaxError as error:
-        yield Finding(
-            where="/",
-            message=str(error.message),
-            severity=Severity.ERROR,
-            code="BAD_TEMPLATE",
-            line=error.lineno,
-            column=1,
-        )
+        yield broken(str(error.message), error.lineno)
     except RecursionError:
-        yield Finding(where="/", message="is nested too deeply", severity=Severity.ERROR, code="BAD_TEMPLATE")
+        yield broken("is nested too deeply")
+    except ValueError as error:  # a number with thousands of digits
+        yield broken(f"cannot be read: {error}")
 
 
 def lint_json_text(text: str) -> Iterator[Finding]:
