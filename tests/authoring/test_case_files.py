@@ -12,12 +12,16 @@ from tavernkit.authoring import (
     CaseFileError,
     CaseResult,
     Check,
+    Expectations,
+    TextExpectation,
     case_schema,
+    check_plan,
     read_cases,
     results_as_json,
     results_as_junit,
 )
 from tavernkit.examples import example_path
+from tavernkit.prompt import Block, Plan
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "tavern-test.schema.json"
 
@@ -83,6 +87,24 @@ def test_mistakes_are_named_with_their_place(tmp_path: Path, text: str, said: st
 
 def test_the_published_schema_is_the_one_of_the_reader() -> None:
     assert json.loads(SCHEMA.read_text(encoding="utf-8")) == case_schema()
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        ({"text": "lamp", "before": "door"}, True),
+        ({"text": "lamp", "after": "door"}, True),
+        ({"text": "key", "before": "door"}, False),
+        ({"text": "sea", "after": "door"}, False),
+        ({"text": "sea", "after": "ship"}, False),
+    ],
+)
+def test_texts_that_occur_twice_are_before_and_after_others(given: dict[str, str], passed: bool) -> None:
+    plan = Plan(blocks=[Block("system", "sea lamp door lamp"), Block("user", "key")])
+    expected = TextExpectation(**given)
+    (contained,) = check_plan(Expectations(contains=[expected]), plan, [])
+    (lacking,) = check_plan(Expectations(lacks=[expected]), plan, [])
+    assert (contained.passed, lacking.passed) == (passed, not passed)
 
 
 def test_results_are_written_for_programs() -> None:

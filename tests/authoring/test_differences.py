@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tavernkit.authoring import Change, diff_files, diff_values
+from tavernkit.authoring import Change, diff_files, diff_values, file_text
 from tavernkit.cards import Character, save
 
 JSON = st.recursive(
@@ -63,6 +63,14 @@ def test_cards_are_compared_whatever_they_are_packed_in(tmp_path: Path) -> None:
     save(Character(name="Aria", description="A sailor."), new)
     changes = diff_files(old, new)
     assert ("changed", "/data/description") in [(change.kind, change.where) for change in changes]
+
+
+@pytest.mark.parametrize("name", ["card.json", "card.yaml"])
+def test_files_with_a_byte_order_mark_are_read(name: str, tmp_path: Path) -> None:
+    fields = dict.fromkeys(("name", "description", "personality", "scenario", "first_mes", "mes_example"), "x")
+    text = json.dumps(fields) if name.endswith(".json") else "".join(f"{key}: x\n" for key in fields)
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert "x" in file_text(tmp_path / name, warn=lambda _: None).split()
 
 
 def test_books_are_compared_as_they_are(tmp_path: Path) -> None:

@@ -99,11 +99,13 @@ def _placement_problem(expected: TextExpectation, index: int, messages: Sequence
     depth = sum(other in ("user", "assistant") for other, _ in messages[index + 1 :])
     if expected.depth is not None and depth != expected.depth:
         return f"it is at depth {depth}: {depth} messages of the chat follow it"
-    at = (index, text.index(expected.text))
     for other, comes_first in ((expected.before, True), (expected.after, False)):
         if other is None:
             continue
-        places = [(number, each.index(other)) for number, (_, each) in enumerate(messages) if other in each]
+        # Either text may be there several times: it is enough if one of them is at the right side of another.
+        mine, theirs = (str.index, str.rindex) if comes_first else (str.rindex, str.index)
+        at = (index, mine(text, expected.text))
+        places = [(number, theirs(each, other)) for number, (_, each) in enumerate(messages) if other in each]
         if not places:
             return f"{_excerpt(other)} is not in the prompt"
         if not any(at < place if comes_first else at > place for place in places):

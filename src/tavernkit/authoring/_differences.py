@@ -68,7 +68,7 @@ def diff_values(old: object, new: object) -> list[Change]:
 def file_value(path: Path, *, warn: Warn = log_warning) -> Json:
     """Read the JSON of a file, including cards inside pictures or archives."""
     data = read_file(path, DEFAULT_LIMITS.max_file_bytes, limit="max_file_bytes")
-    if data.lstrip()[:1] in (b"{", b"[") or data.startswith(b"\xef\xbb\xbf"):
+    if data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
         return parse_json(data, what=str(path), warn=warn)
     if path.suffix.lower() in (".risup", ".risupreset"):
         from tavernkit.risu_ai import Preset
