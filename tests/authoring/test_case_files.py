@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -99,7 +100,7 @@ def test_the_published_schema_is_the_one_of_the_reader() -> None:
         ({"text": "sea", "after": "ship"}, False),
     ],
 )
-def test_texts_that_occur_twice_are_before_and_after_others(given: dict[str, str], passed: bool) -> None:
+def test_texts_that_occur_twice_are_before_and_after_others(given: dict[str, Any], passed: bool) -> None:
     plan = Plan(blocks=[Block("system", "sea lamp door lamp"), Block("user", "key")])
     expected = TextExpectation(**given)
     (contained,) = check_plan(Expectations(contains=[expected]), plan, [])
