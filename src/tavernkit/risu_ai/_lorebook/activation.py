@@ -18,7 +18,7 @@ from tavernkit.risu_ai.errors import DecoratorParseError
 
 KEEP_PREFIX = "__internal_ka_"
 DONT_PREFIX = "__internal_da_"
-_DRAWN = 555
+_DRAWN = 555  # RisuAI draws 5555 numbers before this one, modulo 1000
 HASH_CACHE = 4096
 
 
@@ -37,7 +37,10 @@ LOWEST_PRIORITY = -1000
 
 @dataclass(slots=True)
 class RunState:
-    """The state of one scan. The two flags stay set once any entry has set them."""
+    """The state of one scan.
+
+    Once any entry has set them, the two flags stay set, and all entries activated from then on are marked, too.
+    """
 
     chat_length: int
     greeting: float
@@ -104,6 +107,7 @@ def apply_decorators(decorators: Sequence[Decorator], entry: LorebookEntry, stat
             unsupported = False
             continue
         handler = _HANDLERS.get(decorator.name)
+        # A fallback that works clears the flag, so that only the first one of several is used.
         unsupported = handler is None or not handler(decorator, entry, state, run)
 
 
@@ -122,7 +126,7 @@ def _integer(decorator: Decorator) -> float:
 
 @_decorator("end")
 def _end(decorator: Decorator, entry: LorebookEntry, state: EntryState, run: RunState) -> bool:
-    state.pos, state.depth = "depth", 0
+    state.pos, state.depth = "depth", 0  # depth 0 is the very end of the prompt
     return True
 
 
@@ -156,7 +160,7 @@ def _role(decorator: Decorator, entry: LorebookEntry, state: EntryState, run: Ru
 
 @_decorator("scan_depth")
 def _scan_depth(decorator: Decorator, entry: LorebookEntry, state: EntryState, run: RunState) -> bool:
-    state.scan_depth = _integer(decorator)
+    state.scan_depth = _integer(decorator)  # without a number all messages are scanned
     return True
 
 
@@ -182,7 +186,7 @@ def _only_every(decorator: Decorator, entry: LorebookEntry, state: EntryState, r
     every = _integer(decorator)
     if math.isnan(every):
         return False
-    if every == 0 or math.fmod(run.chat_length, every) != 0:
+    if every == 0 or math.fmod(run.chat_length, every) != 0:  # a remainder by 0 is NaN: never
         state.deactivate(f"@@activate_only_every {every:g}: the chat has {run.chat_length} messages with the greeting")
     return True
 
@@ -192,7 +196,7 @@ def _is_greeting(decorator: Decorator, entry: LorebookEntry, state: EntryState, 
     wanted = _integer(decorator)
     if math.isnan(wanted):
         return False
-    if run.greeting + 1 != wanted:
+    if run.greeting + 1 != wanted:  # 0 is the first message, 1 the first alternate greeting
         state.deactivate(f"@@is_greeting {wanted:g}: the chat began with greeting {run.greeting + 1:g}")
     return True
 
@@ -200,8 +204,8 @@ def _is_greeting(decorator: Decorator, entry: LorebookEntry, state: EntryState, 
 @_decorator("probability")
 def _probability(decorator: Decorator, entry: LorebookEntry, state: EntryState, run: RunState) -> bool:
     chance = _integer(decorator)
-    rolled = run.random() * 100
-    if rolled > chance:
+    rolled = run.random() * 100  # rolled in every pass, until the entry is active
+    if rolled > chance:  # never, without a number
         state.deactivate(f"@@probability {chance:g}: rolled {rolled:.4g}")
     return True
 
@@ -212,7 +216,7 @@ def _keep(decorator: Decorator, entry: LorebookEntry, state: EntryState, run: Ru
         state.force, state.why = True, "it was active before (@@keep_activate_after_match)"
     else:
         run.keep = True
-    return False
+    return False  # RisuAI carries it out but calls it unsupported: a fallback after it runs
 
 
 @_decorator("dont_activate_after_match")
@@ -221,7 +225,7 @@ def _dont(decorator: Decorator, entry: LorebookEntry, state: EntryState, run: Ru
         state.force, state.why = False, "it was active before (@@dont_activate_after_match)"
     else:
         run.dont = True
-    return False
+    return False  # as with `keep_activate_after_match`
 
 
 @_decorator("additional_keys", "exclude_keys", "exclude_keys_all")
@@ -245,7 +249,7 @@ def _ignore(decorator: Decorator, entry: LorebookEntry, state: EntryState, run: 
 
 @_decorator("priority")
 def _priority(decorator: Decorator, entry: LorebookEntry, state: EntryState, run: RunState) -> bool:
-    state.priority = _integer(decorator)
+    state.priority = _integer(decorator)  # may be NaN, which sorting leaves where it is
     return True
 
 
@@ -276,4 +280,5 @@ def _no_search(decorator: Decorator, entry: LorebookEntry, state: EntryState, ru
 
 @_decorator("disable_ui_prompt")
 def _disable_prompt(decorator: Decorator, entry: LorebookEntry, state: EntryState, run: RunState) -> bool:
+    # RisuAI records it and disables nothing.
     return bool(decorator.arguments) and decorator.arguments[0] in UI_PROMPTS

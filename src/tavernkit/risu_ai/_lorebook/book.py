@@ -73,6 +73,7 @@ def _convert(entry: Mapping[str, object]) -> JsonObject:
     config = entry.get("contextConfig")
     priority = config.get("budgetPriority") if is_mapping(config) else None
     return {
+        # SillyTavern's `keysecondary`, `disable`, positions and probabilities are not read, as in RisuAI.
         "key": join(_first_list(entry, "key", "keys", "keywords"), ", "),
         "insertorder": _first(entry.get("order"), entry.get("priority"), priority, 0),
         "comment": _first_text(entry, "comment", "name", "displayName"),
@@ -97,7 +98,7 @@ def _migrated(entry: JsonObject) -> JsonObject:
     if truthy(entry.get("activationPercent")):
         content = f"@@probability {to_string(entry['activationPercent'])}\n{content}"
         entry["activationPercent"] = None
-    content = _END.sub("@@depth 0", content)
+    content = _END.sub("@@depth 0", content)  # anywhere in the text, not only in decorators
     entry["content"] = _CHAR.sub("{{char}}", content).replace("<user>", "{{user}}")
     entry["bookVersion"] = BOOK_VERSION
     return entry
@@ -114,7 +115,7 @@ def _first_text(entry: Mapping[str, object], *names: str) -> Json:
 def _first_list(entry: Mapping[str, object], *names: str) -> Sequence[object]:
     for name in names:
         found = entry.get(name)
-        if is_sequence(found):
+        if is_sequence(found):  # an empty list hides the names after it
             return found
     return ()
 

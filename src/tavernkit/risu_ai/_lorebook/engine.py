@@ -150,7 +150,7 @@ class _Scan:
             scan_depth=self.given.settings.scan_depth,
             full_word=self.given.settings.full_word,
         )
-        if entry.mode == CHILD:
+        if entry.mode == CHILD:  # its own keys never count
             entry = self.as_child(index, entry, state)
         parsed = parse_content(entry.content)
         self.looks += 1 + len(parsed.decorators) // LOOKED_AT
@@ -177,10 +177,12 @@ class _Scan:
         recursive = self.given.settings.recursive if state.recursive is None else state.recursive
         if recursive:
             title = f"lore {entry_title(entry, index)!r}"
+            # At once: later entries of this pass already find it.
             self.add_to_pool(PoolText(f"lorebook {self.name(index, entry)}", parsed.text, title))
         return recursive
 
     def as_child(self, index: int, entry: LorebookEntry, state: EntryState) -> LorebookEntry:
+        # Entries without an id have equal ids: the first of them is the parent.
         parent = next((j for j in self.lore.by_id.get(entry.id, ()) if j < index), None)
         if parent is None:
             state.deactivate("a child entry: no entry before it has its id")
@@ -190,6 +192,7 @@ class _Scan:
             state.deactivate(f"a child entry whose parent {title!r} is active itself")
             return entry
         source = self.entries.get(parent, self.lore.entries[parent])
+        # From now on it stays always active, with the parent's decorators.
         entry = replace(entry, comment=source.comment, content=source.content, always_active=True)
         self.entries[index] = entry
         return entry
@@ -237,6 +240,7 @@ class _Scan:
         count = len(self.given.messages)
         start = 0 if math.isnan(depth) else count - depth
         start = math.trunc(start) if math.isfinite(start) else start
+        # JavaScript's slice counts a negative start from the end: beyond the chat's length, fewer messages are scanned.
         return int(min(max(start + count if start < 0 else start, 0), count))
 
     def near_misses(self) -> NearMisses:
@@ -246,6 +250,7 @@ class _Scan:
         return NearMisses(self.lore.literals, unread, settings.scan_depth, len(messages), settings.full_word)
 
     def activate(self, index: int, entry: LorebookEntry, state: EntryState, text: str, why: str) -> None:
+        # An empty id is an id, and its marker only the prefix.
         marker = content_id(entry.content) if entry.id is None and self.run_state.marks else entry.id or ""
         if self.run_state.keep:
             self.run_state.markers[KEEP_PREFIX + marker] = "true"
@@ -288,13 +293,14 @@ class _Scan:
         kept: list[ActiveLore] = []
         lost: list[ActiveLore] = []
         for lore in sort_descending(list(self.active.values()), lambda each: number_of(each.priority)):
-            if used + lore.tokens <= budget:
+            if used + lore.tokens <= budget:  # what does not fit is skipped: smaller entries after it still may
                 used += lore.tokens
                 kept.append(lore)
             else:
                 lost.append(lore)
                 left = budget - used
                 self.reasons[lore.index] = f"over the lore budget: needs {lore.tokens} tokens, {left:g} are left"
+        # Sorted down and then reversed: entries of equal order change places.
         kept = sort_descending(kept, lambda each: number_of(each.order))
         return LorebookResult(
             actives=tuple(reversed(self.inject(kept))),
@@ -316,6 +322,7 @@ class _Scan:
 
     def inject(self, kept: list[ActiveLore]) -> list[ActiveLore]:
         """Inject entries into others; those without a target are dropped, with a reason."""
+        # Tokens are not counted again: what an entry gains is beyond the budget.
         staying = [lore for lore in kept if lore.inject is None or not lore.inject.lore]
         injections = Injections(staying, self.warn)
         for lore in kept:

@@ -59,6 +59,7 @@ def _parsed(content: str) -> ParsedContent:
         if not line.startswith("@@"):
             return ParsedContent(tuple(decorators), trim("\n".join(lines[index:])))
         fallback = line.startswith("@@@")
+        # Only a space ends the name: after a tab there is no decorator that RisuAI knows.
         name, _, rest = line[3 if fallback else 2 :].partition(" ")
         arguments = tuple(part for part in (trim(each) for each in rest.split(",")) if part)
         decorators.append(Decorator(name, arguments, fallback))
@@ -141,7 +142,7 @@ class LorebookEntry:
 
     @property
     def reachable(self) -> bool:
-        """True if the engine uses it."""
+        """True if the engine uses it. Not even ``@@activate`` helps an entry without keys."""
         return self.always_active or self.key != ""
 
 

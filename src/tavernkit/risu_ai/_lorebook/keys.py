@@ -42,7 +42,7 @@ class KeyHit:
 
 
 def folded(text: str) -> str:
-    """Return a text for comparison with literal keys: lower case, without comments."""
+    """Return a text for comparison with literal keys: lower case, without comments (an empty one stays)."""
     lowered = js_lower(text)
     return replace_in_lines(_COMMENTS, "}}", "", lowered) if "{{" in lowered else lowered
 
@@ -68,7 +68,7 @@ class LiteralKeys:
         )
 
     def word_hits(self, text: str) -> frozenset[str]:
-        """Keys in lower case that are words of a text."""
+        """Keys in lower case that are words of a text: split at spaces only, so that line ends and commas stick."""
         return self._words.get_or_make(text, lambda: self._whole.intersection(folded(text).split(" ")))
 
     def searched(self, key: str, *, full_word: bool) -> str:
@@ -105,6 +105,7 @@ class RegexKeys:
                 flags = key[key.rfind("/") + 1 :]
                 if not flags:
                     continue
+                # RisuAI removes the first occurrence, which need not be the last: `/ice/i` becomes `ce/i`.
                 pattern = key.replace("/" + flags, "", 1)
                 keys[0] = pattern
                 try:
@@ -227,7 +228,7 @@ class SearchedTexts:
         return None if found is None else self.hit(found[0], query.keys[found[1]], window)
 
     def has_all(self, query: Query, window: Window, *, full_word: bool) -> bool:
-        """True if every text has every key."""
+        """True if every text has every key; without texts or keys, too, so that ``exclude_keys_all`` then blocks."""
         places = self._index(window, full_word=full_word)
         in_chat, in_pool = len(self._messages) - window.first, len(self._pool) if window.pool else 0
         return all(
