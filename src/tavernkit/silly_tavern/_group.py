@@ -338,6 +338,7 @@ def group_depth_prompts(chat: GroupChat, *, expand: ExpandCardText) -> list[Dept
     if not chat.joins_cards:
         return []
     prompts: list[DepthPrompt] = []
+    # Muted members are left out in every mode, although ``append_disabled`` joins their cards.
     for member in chat.heard(with_muted=False):
         written = depth_prompt_of(member.character)
         text = expand(trim(written.text), member.name)
@@ -353,6 +354,7 @@ def _chunk(chat: GroupChat, member: GroupMember, field: JoinedField, expand: Exp
         return ""
     if field == "mes_example" and not value.startswith(START):
         value = START + "\n" + value
+    # The card's own text may name its field, too. Prefix and suffix stay if the text expands to nothing.
     texts = (
         substitute(_FIELD_NAME, _TITLES[field], text)
         for text in (chat.group.join_prefix, value, chat.group.join_suffix)

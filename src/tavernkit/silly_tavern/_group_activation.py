@@ -115,7 +115,7 @@ class _Turn:
                 found += self.because("talkativeness", [avatar])
             if member.talkativeness > 0:
                 chatty.append(avatar)
-        if not found:
+        if not found:  # without chatty members anyone may speak, even the one who must not answer itself
             found = self.anyone(chatty or enabled)
         return self.known(found)
 
@@ -126,13 +126,14 @@ class _Turn:
             for word in words(self.by_avatar[avatar].name):
                 first_named.setdefault(word, avatar)
         for word in words(self.activation_text()):
+            # A word calls only the first member who has it in the name.
             first = first_named.get(word)
             if first is not None:
                 found += self.because("mention", [first])
         return found
 
     def anyone(self, pool: Sequence[str]) -> list[str]:
-        for _ in pool:
+        for _ in pool:  # as many tries as members: the same one may be drawn again
             avatar = self.pick(pool)
             if avatar in self.by_avatar:
                 return self.because("nobody else", [avatar])
@@ -167,6 +168,7 @@ class _Turn:
             spoken = (m.original_avatar for m in reversed(chat) if not skippable(m) and m.original_avatar)
             speaker = next(spoken, None)
             found += [speaker] if speaker is not None else self.shuffled(self.given.group.members)[:1]
+        # In addition to the above, so two members may speak.
         if last.original_avatar:
             found.append(last.original_avatar)
         else:
@@ -177,6 +179,7 @@ class _Turn:
         return self.because("last speaker", [avatar for avatar in found if avatar in self.by_avatar])
 
     def banned_name(self) -> str | None:
+        # A name, not an id: it may be a narrator's or the system's, and it bans all members who are called so.
         last = self.given.chat[-1] if self.given.chat else None
         if self.is_user_input or last is None or last.is_user or self.given.group.allow_self_responses:
             return None
@@ -197,11 +200,13 @@ class _Turn:
         return [avatar for avatar in unique if avatar in self.by_avatar]
 
     def pick(self, pool: Sequence[str]) -> str | None:
+        # An empty pool draws a number, too: the numbers after it depend on that.
         position = math.floor(self.random() * len(pool))
         return pool[position] if pool else None
 
     def shuffled(self, pool: Sequence[str]) -> list[str]:
         deck = list(pool)
+        # The last number decides nothing, but SillyTavern draws it.
         for size in range(len(deck), 0, -1):
             other = math.floor(self.random() * size)
             deck[size - 1], deck[other] = deck[other], deck[size - 1]

@@ -118,6 +118,7 @@ def authors_note(
 ) -> AuthorsNote:
     """Return the note; ``user_messages`` counts all of the chat, including hidden ones and the new one."""
     interval = _or(metadata.note_interval, settings.default_interval)
+    # With interval 1 the note is due even before the user has written anything.
     turns = 1 if interval == 1 else user_messages
     due = turns > 0 and interval > 0 and turns >= interval and turns % interval == 0
     prompt = metadata.note_prompt if metadata.note_prompt is not None else settings.default
@@ -196,7 +197,10 @@ _READ_OVERRIDE: Mapping[str, Callable[[object], int | None]] = {
 
 
 def with_lore(note: str, top: Sequence[str], bottom: Sequence[str]) -> str:
-    """Put lore entries around a note that is due."""
+    """Put lore entries around a note that is due.
+
+    Only the outermost line breaks are removed: an empty note leaves an empty line between or before the entries.
+    """
     if not top and not bottom:
         return note
     text = join("\n", top) + "\n" + note + "\n" + join("\n", bottom)

@@ -71,6 +71,7 @@ def card_texts(
         creator_notes=ready(own.creator_notes),
         of_chat=_of_chat(metadata, prefer_prompt=prefer_prompt),
     )
+    # SillyTavern expands the greetings in every build, too: variables that they set count.
     for greeting in (own.first_mes, *own.alternate_greetings):
         ready(greeting)
     return texts
@@ -149,6 +150,7 @@ def read_block(
 
     def close() -> None:
         name = user_name if in_user else speaker
+        # The first occurrence, wherever it is: with prose before it, a name inside the text is removed.
         turns.append(ExampleTurn(in_user, name, trim(join("\n", gathered).replace(f"{name}:", "", 1))))
         gathered.clear()
 
@@ -161,7 +163,7 @@ def read_block(
             if in_user:
                 close()
             in_user, in_character = False, True
-            if not line.startswith(character):
+            if not line.startswith(character):  # a later line of the character does not change it back
                 speaker = line.partition(":")[0]
         gathered.append(line)
     if in_user or in_character:
@@ -217,7 +219,10 @@ class Persona:
         return _POSITIONS.get(self.position, NOWHERE) if isinstance(self.position, str) else self.position
 
     def around_note(self, note: str) -> str:
-        """Return the text of a due author's note, with the persona above or below if that is its place."""
+        """Return the text of a due author's note, with the persona above or below if that is its place.
+
+        The line break is added to an empty note, too.
+        """
         if not self.description:
             return note
         if self.place == TOP_OF_NOTE:

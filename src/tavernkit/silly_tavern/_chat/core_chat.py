@@ -108,6 +108,7 @@ def prepare_texts(
             if files:
                 attached, found = file_text(old, files)
                 file_length = len(attached)
+                # Files without text leave the separator in front.
                 text = attached + FILE_SEPARATOR + text
                 additions = f", with {names_of(found)} in front" if found else ""
             behind = titles(line.extra)
@@ -133,7 +134,8 @@ def add_reasoning(
 ) -> None:
     """Put stored reasoning before the newest texts that have some; the message being continued always gets its own.
 
-    ``only_name`` is the speaker in a group: other members' reasoning is left out.
+    ``only_name`` is the speaker in a group: the reasoning of all others is left out. In a chat of two, the user's own
+    messages are not. The continued message counts towards the limit, although it is not subject to it.
     """
     continuing = generation_type == "continue"
     added = 0
@@ -180,6 +182,7 @@ def name_prefix(line: ChatMessage, names_behavior: int, *, user_name: str, in_gr
         return "" if line.narrator else line.name + added(": ", "names_behavior")
     if names_behavior != NAMES_DEFAULT or line.name == user_name:
         return ""
+    # In a group, narrators get a name too, unlike with ``NAMES_CONTENT``.
     if in_group or (line.force_avatar and not line.narrator):
         return line.name + added(": ", "names_behavior")
     return ""
@@ -257,6 +260,7 @@ def begin_turn(
     written = _bias(turn, messages, text, inline)
     bias, of_message = expand(written), bool(written) and written != turn.user_prompt_bias
     if not text and turn.generation_type == "normal" and not turn.untouched:
+        # Whoever spoke last: this text may follow another message of the user.
         text = trim(turn.send_if_empty)
     if not text:
         return Turn(tuple(messages), bias, bias_of_message=of_message)
@@ -318,13 +322,14 @@ def _remove_last_reply(messages: list[ChatMessage], *, whole_round: bool) -> Non
 
 
 def _bias(turn: TurnInput, messages: Sequence[ChatMessage], text: str, inline: str) -> str:
-    """Return the bias, with unexpanded macros."""
+    """Return the bias of this reply, with unexpanded macros."""
     if turn.generation_type in UNBIASED_TYPES:
         return ""
     if inline:
         return inline
     stored = ""
     if not text:
+        # The newest message that may have a bias decides, even if it has none.
         looked_at = messages[:-1] if turn.generation_type == "swipe" else messages
         newest = next((each for each in reversed(looked_at) if _may_hold_bias(each)), None)
         value = newest.extra.get("bias") if newest is not None else None
@@ -344,6 +349,7 @@ def _sent_message(
     user_input_scripts: Callable[[str], str],
 ) -> ChatMessage:
     if bias and not without_macros(text):
+        # A hidden line, which is stored for the bias only.
         return ChatMessage(name=user_name, mes="", is_system=True, extra={"bias": bias, "type": "comment"})
     stored = expand(user_input_scripts(text))
     if not bias:

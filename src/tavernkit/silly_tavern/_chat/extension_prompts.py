@@ -44,6 +44,7 @@ _REWRITTEN = re.compile(
     rf"(?:{PERSONA}|{QUIET_PROMPT}|{DEPTH_PROMPT}(?:_.*)?|customDepthWI_.*|customWIOutlet_.*|__STORY_STRING__)",
     re.DOTALL,
 )
+"""Keys that SillyTavern writes or clears in every build: a text that an application registers there is never sent."""
 _NOT_WORD = re.compile(r"\W", re.ASCII)
 _INJECTION_POSITIONS = {"before": BEFORE_MAIN, "after": AFTER_MAIN, "chat": IN_CHAT, "none": NONE}
 
@@ -261,6 +262,7 @@ def summary_prompt(
     if not summary:
         return None
     template = settings.template
+    # The finished text is expanded again with the rest, so macros in the summary itself work.
     value = macros.with_macros(template, {"summary": summary}) if template else "Summary: " + summary
     return ExtensionPrompt(
         SUMMARY,

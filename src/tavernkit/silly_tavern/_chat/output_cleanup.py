@@ -120,6 +120,7 @@ def _collapse_newlines(text: str, options: CleanUp) -> str:
 
 
 def _trim_lines(text: str, _options: CleanUp) -> str:
+    # After newlines were collapsed: lines that become empty here stay.
     return _BLANKS_AT_LINE_END.sub("", text)
 
 
@@ -142,6 +143,7 @@ def _cut_sequences(text: str, options: CleanUp) -> str:
     instruct = options.instruct
     if not instruct.enabled:
         return text
+    # As they are written: with several lines or macros in them, they are found as such only.
     if instruct.stop_sequence:
         text = text.partition(instruct.stop_sequence)[0]
     return text.partition(instruct.input_sequence)[0] if trim(instruct.input_sequence) else text
@@ -154,7 +156,7 @@ def _remove_sequences(text: str, options: CleanUp) -> str:
     own = (instruct.output_sequence, instruct.last_output_sequence)
     for sequence in (instruct.input_sequence,) if options.impersonate else own:
         for line in sequence.split("\n"):
-            if trim(line):
+            if trim(line):  # wherever it occurs, also within a sentence
                 text = text.replace(line, "")
     return text
 
@@ -174,6 +176,7 @@ def _cut_other_members(text: str, options: CleanUp) -> str:
 def _remove_own_name(text: str, options: CleanUp) -> str:
     if options.power_user.allow_name2_display:
         return text
+    # With all white space after it: an empty line behind a name disappears. Also when the model writes for the user.
     name = re.escape(options.character_name)
     return re.sub(rf"(?:\A|(?<=[{_LINE_BREAKS}])){name}:[{_WHITESPACE}]*", "", text)
 
@@ -264,6 +267,7 @@ def template_stop_strings(
 
 
 def _lines(instruct: InstructTemplate, user_name: str, character_name: str) -> list[str]:
+    # Without the first and the last input sequence, which SillyTavern does not stop at.
     sequences = [instruct.stop_sequence]
     if instruct.sequences_as_stop_strings:
         sequences += [
@@ -308,6 +312,7 @@ def stop_strings(given: StopInput) -> list[str]:
     user, character = f"\n{given.user_name}:", f"\n{given.character_name}:"
     found: list[str] = ["\n"] if given.context.single_line else []
     if given.context.names_as_stop_strings:
+        # The user's name always, also when the model writes for the user.
         found += [character if given.impersonate else user, user]
         if given.continues_user:
             found.append(character)

@@ -185,6 +185,7 @@ class VectorStorage:
                 text = texts.get(url) or ""
                 if not text:
                     continue
+                # The stored size counts, not that of the text.
                 large = to_number(file.get("size")) > self.number("size_threshold_db", 5) * KILOBYTE
                 self.index_file(url, self.cutting("_db", 2500).chunks(text) if large else [text])
             urls.append(url)
@@ -192,6 +193,7 @@ class VectorStorage:
         if not search_text:
             return None
         self.ask(urls, search_text, self.number("chunk_count_db", 5), several=True)
+        # A file that answers without chunks counts, too: then the template is around nothing.
         answered = [url for url in dict.fromkeys(urls) if url in self.results.hits]
         if not answered:
             return None
@@ -266,18 +268,19 @@ class VectorStorage:
         # With 0 every line is protected, not none.
         for message in core[:-protect] if protect else ():
             key = string_hash(self.expand(message.text)) if ranks else 0
-            if key in ranks:
+            if key in ranks:  # of equal texts only the first is found
                 found.setdefault(ranks[key], message)
         if not found:
             return None
         self._remove(core, {id(message) for message in found.values()})
+        # The best one last, nearest to the end of the prompt.
         texts = [self._line(found[rank]) for rank in sorted(found, reverse=True)]
         return ExtensionPrompt(
             VECTORS_MEMORY,
             self.with_macros(self.text("template", "Past events:\n{{text}}"), {"text": join("\n\n", texts)}),
             self.number("position", 0),
             self.number("depth", 2),
-            0,
+            0,  # always system
             scan=self.on("include_wi"),
             kind=KINDS[VECTORS_MEMORY],
             reason=f"{counted(len(found), 'message')} that Vector Storage found, taken out of the chat",
@@ -364,6 +367,7 @@ def _cut(text: str, size: float, delimiters: Sequence[str]) -> list[str]:
     delimiter = delimiters[0]
     parts: list[str] = []
     for part in text.split(delimiter) if delimiter else text:
+        # Joined neighbours may be as long as the size, a part may not.
         parts += [part] if utf16_length(part) < size else _cut(part, size, delimiters[1:])
     chunks: list[str] = []
     current: list[str] = []

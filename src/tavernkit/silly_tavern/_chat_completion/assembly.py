@@ -41,7 +41,7 @@ FIRST_PROMPTS = (
     "scenario",
     "personaDescription",
 )
-"""Prompts that are placed first, in this order."""
+"""Prompts that are placed first. Their order decides which one no longer fits, not where they are."""
 
 LORE_PROMPTS = frozenset({"worldInfoBefore", "worldInfoAfter"})
 
@@ -155,6 +155,7 @@ class _Assembly:
             self.place(identifier)
         for prompt in self.layout.collection:
             if prompt.custom and not prompt.in_chat:
+                # By identifier: one that is listed twice has one place and is paid for twice, as in SillyTavern.
                 self.place(prompt.identifier)
         self.place("enhanceDefinitions")
         if self.layout.bias:
@@ -163,6 +164,7 @@ class _Assembly:
     def place(self, identifier: str) -> None:
         collection = self.layout.collection
         index = collection.index(identifier)
+        # A main prompt that is switched off keeps its place, empty: texts are inserted around it.
         if index < 0 or (identifier != MAIN and collection.disabled(identifier)):
             return
         prompt = collection.prompts[index]
@@ -185,9 +187,11 @@ class _Assembly:
         if main is None:
             return
         for prompt in self.layout.around_main:
+            # Each goes to the very start, so of several the last one comes first.
             self.slots.insert(main, self.message(prompt), at_start=prompt.position == START)
 
     def prefill_message(self, entry: CoreMessage) -> PlacedMessage:
+        # SillyTavern does not expand the macros of a message that it sends as a prefill.
         content = join("\n\n", (part for part in (self.layout.prefill_prefix, self.converter.content(entry)) if part))
         role, name = role_of(entry.line), self.converter.name(entry)
         return PlacedMessage(
@@ -223,7 +227,7 @@ class _Assembly:
             slots.free(nudge.tokens)
             slots.insert(history, nudge)
         slots.free(continued.tokens)
-        if continued.messages:
+        if continued.messages:  # after everything so far, the post-history instructions included
             slots.place_at_end(continued)
 
     def continued_messages(self) -> MessageCollection:
@@ -243,6 +247,7 @@ class _Assembly:
         return group
 
     def continued_message(self, entry: CoreMessage) -> PlacedMessage:
+        # It loses its name, even if names are sent in their own field.
         role, content = role_of(entry.line), self.converter.expand(self.converter.content(entry))
         return PlacedMessage(
             identifier=None,
@@ -256,7 +261,10 @@ class _Assembly:
         )
 
     def replace_empty_user_message(self, history: MessageCollection) -> None:
-        """Add a user message if the history would end with the character's words."""
+        """Add a user message if the history would end with the character's words.
+
+        Texts at depth 0 count as the end of the history. The added text is neither trimmed nor expanded.
+        """
         layout = self.layout
         if not layout.send_if_empty or not layout.history:
             return
@@ -275,7 +283,10 @@ class _Assembly:
             self.slots.insert(history, replacement)
 
     def walk(self, history: MessageCollection) -> None:
-        """Take history from the newest entry until one does not fit; older ones are not tried."""
+        """Take history from the newest entry until one does not fit; older ones are not tried, even shorter ones.
+
+        An empty message is not sent, but its name counts in the test.
+        """
         layout, slots = self.layout, self.slots
         position = len(layout.core) - 1 - self.taken_from_core()
         newest_first: list[PlacedMessage] = []
@@ -334,6 +345,7 @@ class _Assembly:
         if self.history_cut is not None and not layout.pin_examples and not self.all_examples_fit():
             return
         for number, group in enumerate(self.example_groups()):
+            # Counts empty messages too, which are not sent.
             if not slots.affords(sum(message.tokens for message in group)):
                 self.result.left_out.append(LeftOut(group, "does not fit the token budget", True))
                 self.result.unreached_examples = layout.examples[number + 1 :]

@@ -177,6 +177,7 @@ class HistoryConverter:
                 identifier=call_id,
                 role="tool",
                 content=result,
+                # SillyTavern does not count the id that is sent with a result.
                 tokens=self.counter.message("tool", result),
                 source=_chat_source(entry, "result of a tool call in the chat"),
                 tool_call_id=call_id,
@@ -191,6 +192,7 @@ class HistoryConverter:
     def _injected(self, entry: Injected, identifier: str) -> PlacedMessage:
         if entry.frozen is not None:
             return self._frozen(entry.frozen, identifier)
+        # Expanded a second time: its prompts were expanded before they were joined.
         content = self.expand(entry.content)
         return PlacedMessage(
             identifier=identifier,

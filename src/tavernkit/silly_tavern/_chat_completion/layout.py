@@ -60,6 +60,7 @@ def injections(
     """
     by_depth: dict[int, list[InChatPrompt]] = {}
     for prompt in prompts:
+        # SillyTavern compares strictly: a depth with a fraction, or written as text, is never reached.
         if prompt.content and isinstance(prompt.depth, int):
             by_depth.setdefault(prompt.depth, []).append(prompt)
     depths = sorted({*by_depth, *(depth for depth, _ in extensions)})
@@ -94,11 +95,13 @@ def _at_depth(
     for prompt in prompts:
         buckets.setdefault(DEFAULT_INJECTION_ORDER if prompt.order is None else prompt.order, []).append(prompt)
     messages: list[Injected] = []
+    # From the end of the chat upwards: in the prompt, low orders come first, and assistant, user, system.
     for order in sorted(buckets, reverse=True):
         for number, role in enumerate(ROLES):
             own = tuple(prompt for prompt in buckets[order] if prompt.role == role)
             others = tuple(extensions.get((depth, number), ())) if order == DEFAULT_INJECTION_ORDER else ()
             parts = [join("\n", (prompt.content for prompt in own)), expand(joined(others)) if others else ""]
+            # Only an empty part is left out; one of white space leaves an empty line, as in SillyTavern.
             content = join("\n", (trim(part) for part in parts if part))
             if content:
                 messages.append(Injected(role, content, depth, order, own, others))
@@ -194,7 +197,7 @@ class PlacedMessage:
 
     @property
     def sent(self) -> bool:
-        """True if there is anything to send."""
+        """True if there is anything to send. Loops over a long chat look at ``content`` first: it is faster."""
         return bool(self.content or self.parts or self.tool_calls)
 
 

@@ -96,7 +96,8 @@ class PromptCollection:
     def merge(self, prompt: Prompt) -> None:
         """Put a built-in or registry prompt in its place, or at the end if the order has none.
 
-        It keeps the placement and role of the prompt that it replaces.
+        It keeps the placement and role of the prompt that it replaces. So a user's own prompt with the identifier of
+        a built-in one loses its text.
         """
         index = self.index(prompt.identifier)
         if index < 0:
@@ -135,7 +136,8 @@ def collect(
     """Collect the prompts of the order list that are active for this generation, expanding each in turn.
 
     ``objection`` returns why an enabled prompt is not active, if so; ``leave_out`` is called with those and the
-    disabled ones. An inactive main prompt stays as an empty placeholder.
+    disabled ones. An inactive main prompt stays as an empty placeholder with its role and place, which the card's
+    override gets.
     """
     by_identifier: dict[str, PresetPrompt] = {}
     for prompt in prompts:
@@ -190,6 +192,7 @@ NAMED_EXTENSIONS = {
 """Registry keys with their own identifier, in merge order."""
 
 ALWAYS_SYSTEM = (VECTORS_MEMORY, SMART_CONTEXT)
+"""Keys whose registered role does not count, unless they are in the chat."""
 BESIDE_MAIN = tuple(NAMED_EXTENSIONS.values())
 
 PERSONA_DESCRIPTION = "personaDescription"
@@ -224,6 +227,7 @@ def merge_built_ins(
     for prompt in _own_prompts(texts, preset, expand):
         collection.merge(replaced(prompt, content=expand(prompt.content)))
     for key, identifier in NAMED_EXTENSIONS.items():
+        # Also texts that are placed in the chat: their macros run once more.
         found = extensions.get(key)
         if found is not None and found.value:
             role = "system" if key in ALWAYS_SYSTEM else _role(found)
@@ -259,7 +263,7 @@ def around_main(collection: PromptCollection) -> list[Prompt]:
 
 
 def format_lore(text: str, wi_format: str) -> str:
-    """Put lore into the preset's format."""
+    """Put lore into the preset's format. A blank format counts as none; only ``{0}`` is replaced."""
     if not text or not trim(wi_format):
         return text
     return wi_format.replace("{0}", text)
@@ -277,6 +281,7 @@ def _own_prompts(texts: BuildTexts, preset: Preset, expand: Callable[[str], str]
         return Prompt(identifier, format_lore(text, preset.wi_format), found, role="system")
 
     card = texts.card
+    # All texts are expanded in every build, also those that this generation does not send: their macros run.
     return [
         lore("worldInfoBefore", texts.lore_before, texts.entries_before),
         lore("worldInfoAfter", texts.lore_after, texts.entries_after),

@@ -43,7 +43,7 @@ class Tool:
     """True if it leaves no line in the chat, and the model is not asked again."""
 
     def to_json(self) -> JsonObject:
-        """Return the tool as it is sent."""
+        """Return the tool as it is sent; the order of the keys counts, because the text is paid for."""
         parameters = thaw_object(self.parameters)
         return {
             "type": "function",
@@ -75,7 +75,7 @@ class ToolCalls:
 
 
 def reservation_text(tools: Sequence[Tool]) -> str:
-    """Return the text whose tokens are reserved for the tools' definitions."""
+    """Return the text whose tokens are reserved for the tools' definitions. SillyTavern reserves some without any."""
     if not tools:
         return "{}"
     return json_stringify({"tools": [tool.to_json() for tool in tools], "tool_choice": "auto"})
@@ -117,6 +117,10 @@ def _reasoning(own: str, core: Sequence[CoreMessage], position: int, preset: Pre
 
 
 def _earlier_reasoning(core: Sequence[CoreMessage], position: int, preset: Preset) -> str:
+    """Return the reasoning of an earlier reply to the same message of the user.
+
+    In the mode ``active_chain`` only the nearest text before the calls counts, even if it has none.
+    """
     for each in reversed(core[:position]):
         line = each.line
         if line.is_user:

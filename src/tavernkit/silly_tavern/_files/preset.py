@@ -354,6 +354,7 @@ def _read(data: Mapping[str, object], name: str, base: Preset | None, warn: Warn
         else read(reader, key)
         for key, read in _READERS.items()
     }
+    # The only key whose value is not kept from the settings if the preset does not have it.
     values["extensions"] = reader.object("extensions")
     return Preset(name=name, source=freeze_object(migrated), base=base, **values)  # pyright: ignore[reportArgumentType]  # read by field type
 

@@ -20,7 +20,7 @@ def migrate(data: Mapping[str, object], name: str, *, default_prompts: FrozenJso
     preset = {key: thaw(value) for key, value in data.items()}
     for step in _STEPS:
         step(preset)
-    if name != "Default":
+    if name != "Default":  # SillyTavern leaves the old texts of its own preset alone
         _move_old_prompts(preset, default_prompts)
     return preset
 

@@ -162,6 +162,7 @@ def read_prompt(data: Mapping[str, object], warn: Warn, where: str) -> PresetPro
         name=reader.text("name"),
         role=reader.optional_text("role"),
         content=reader.text("content"),
+        # False is not the same as missing: only prompts with false are sent.
         system_prompt=system_prompt if isinstance(system_prompt, bool) else None,
         marker=reader.flag("marker"),
         injection_position=_exact_number(data.get("injection_position")),

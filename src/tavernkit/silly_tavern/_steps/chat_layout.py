@@ -178,7 +178,7 @@ def _in_chat(prompt: Prompt) -> InChatPrompt:
 
 
 def _place_around_main(state: SillyTavernState, layout: Layout, in_chat: list[InChatPrompt]) -> None:
-    """Prompts next to the main prompt follow it: into the chat, or out of the prompt."""
+    """Prompts next to the main prompt follow it: into the chat, with its role, or out of the prompt."""
     main = state.prompt_entries.get(MAIN)
     for prompt in around_main(state.prompt_entries):
         if main is None:
@@ -195,6 +195,7 @@ def _place_around_main(state: SillyTavernState, layout: Layout, in_chat: list[In
                 depth=main.injection_depth,
                 order=main.injection_order,
             )
+            # Each directly beside it, so of several after the main prompt the last one comes first.
             in_chat.insert(place if prompt.position == START else place + 1, added)
 
 
@@ -230,7 +231,7 @@ class CompilationStep(Step[SillyTavernState, NoConfig]):
         control: list[Prompt | None] = []
         if kind == "impersonate":
             control.append(collection.get("impersonate"))
-        if state.quiet_prompt:
+        if state.quiet_prompt:  # of any type of generation
             control.append(collection.get("quietPrompt"))
         layout.control = [prompt for prompt in control if prompt is not None]
         layout.bias = bool(trim(state.turn.bias))

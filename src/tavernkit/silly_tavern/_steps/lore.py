@@ -133,6 +133,7 @@ def _add_examples(state: SillyTavernState, result: WorldInfoResult) -> None:
         reason = lore_reason(state.lore_sources.of([example]))
         template = ExampleBlock((), "lore", example.entry.identity, title, reason)
         blocks = state.read_examples(state, state.macros.card(example.content), template)
+        # Each goes in front of the earlier ones: before the card's examples, the order of entries is reversed.
         state.examples = [*blocks, *state.examples] if example.before else [*state.examples, *blocks]
 
 

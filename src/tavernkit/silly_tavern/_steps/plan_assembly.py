@@ -209,7 +209,7 @@ def _plan_chat(state: SillyTavernState) -> None:
         chat=state.turn.chat,
         vector_calls=tuple(state.vector_calls),
         vector_texts=tuple(state.vector_texts),
-        squash=preset.squash_system_messages and not context.dry_run,
+        squash=preset.squash_system_messages and not context.dry_run,  # SillyTavern's token counter shows them apart
         system_as_user=system_becomes_user(preset),
         token_counts=counts,
         budget_left=int(assembled.slots.budget) if math.isfinite(assembled.slots.budget) else 0,

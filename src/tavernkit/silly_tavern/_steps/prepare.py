@@ -259,6 +259,7 @@ def _register_depth_prompts(state: SillyTavernState) -> None:
             _register_depth_prompt(state, f"{DEPTH_PROMPT}_{index}", prompt)
         if prompts:
             return
+    # If no member of a group has one, SillyTavern falls back to that of the speaker.
     if context.card is not None:
         written = depth_prompt_of(context.card)
         _register_depth_prompt(state, DEPTH_PROMPT, DepthPrompt(state.card.depth_prompt, written.depth, written.role))

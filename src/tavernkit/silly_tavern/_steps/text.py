@@ -316,6 +316,7 @@ def _add_post_history(state: SillyTavernState, *, continuing: bool) -> None:
     if not text:
         return
     draft.messages.insert(1 if continuing else 0, post_history_message(text, from_card=bool(own)))
+    # On continue SillyTavern does not move these places: each then reserves the next newer message.
     if not continuing:
         draft.injected = [place + 1 for place in draft.injected]
 

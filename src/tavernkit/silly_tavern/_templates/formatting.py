@@ -134,7 +134,10 @@ class InstructFormatter:
         return (trim_end(text) if template.wrap else text) + ("" if named else separator)
 
     def story(self, story: str) -> tuple[str, str]:
-        """Return what goes before and after a story string outside the chat. Macros are always expanded here."""
+        """Return what goes before and after a story string outside the chat.
+
+        Macros are always expanded here, but ``{{name}}`` only in the prefix, and no line break precedes the suffix.
+        """
         if not story:
             return "", ""
         template = self.template
@@ -151,7 +154,7 @@ class InstructFormatter:
 
     def _sequences(self, line: Line, place: int) -> tuple[str, str]:
         template = self.template
-        if line.narrator:
+        if line.narrator:  # whatever the place
             return self._system_sequences
         if line.is_user:
             special = (None, template.first_input_sequence, template.last_input_sequence)[place]

@@ -46,7 +46,7 @@ MARKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("ChatML", ("<|im_start|>user", "<|im_start|>assistant", "<|im_end|>")),
 )
-"""Template names and the texts that a chat template must contain; the first match counts."""
+"""Template names and the texts that a chat template must contain, all of them; the first match counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,7 +239,7 @@ class InstructTemplate(TemplateFile):
     def migrated(cls, data: Mapping[str, object]) -> JsonObject:
         """Return the template with current keys: old ones are renamed or dropped, missing ones added."""
         plain = TemplateFile.migrated(data)
-        if "separator_sequence" in plain:
+        if "separator_sequence" in plain:  # replaces even a suffix that the file has
             plain["output_suffix"] = plain.pop("separator_sequence") or ""
         if "names" in plain:
             groups_only = "force" if truthy(plain.get("names_force_groups")) else "none"
@@ -358,6 +358,7 @@ def with_anchors(story: str) -> str:
         story = f"{story[:place]}{{{{#if anchorBefore}}}}{{{{anchorBefore}}}}\n{{{{/if}}}}{story[place:]}"
     if "{{anchorAfter}}" not in story:
         trim, end = story.rfind(_TRIM), story.rfind("}}")
+        # The last ``{{trim}}`` keeps its place at the end.
         place = min(trim if trim >= 0 else len(story), end + 2 if end >= 0 else len(story))
         story = f"{story[:place]}{{{{#if anchorAfter}}}}{{{{anchorAfter}}}}\n{{{{/if}}}}{story[place:]}"
     return story

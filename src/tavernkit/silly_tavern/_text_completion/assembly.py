@@ -136,7 +136,10 @@ class _Assembly:
             result.left_out_inserted = [each for each in result.left_out_entries if type(each) is TextMessage]
 
     def count(self, history: str = "") -> int:
-        """Return the tokens of everything except the history."""
+        """Return the tokens of everything except the history.
+
+        The alignment message counts in every prompt; where it is used, it is in the history and counts twice.
+        """
         layout, result = self.layout, self.result
         fixed = [segment for segment in (layout.alignment, layout.start) if segment is not None]
         before = [segment.text for segment in (*layout.story, *result.examples, *fixed)]
@@ -152,7 +155,8 @@ class _Assembly:
         for places in (reserved, others):
             for place in places:
                 used += self.items[place].tokens(self.counter)
-                if used >= self.limit:
+                # What does not fit stays counted: an injection that is too large keeps all of the chat out.
+                if used >= self.limit:  # exactly the limit does not fit either
                     break
                 self.kept.add(place)
 
@@ -177,6 +181,7 @@ class _Assembly:
         return True
 
     def align(self) -> None:
+        # If nothing fits, the newest message decides. The alignment itself is never checked against the limit.
         alignment = self.layout.alignment
         if alignment is None:
             return
@@ -204,6 +209,7 @@ class _Assembly:
         if layout.loses_newline and result.history:
             _lose_newline(result.history[-1])
         self.add_reply()
+        # SillyTavern adds the reply line again on each try: the name may be in the prompt several times.
         while result.continued and self.too_long():
             if result.examples and not layout.pin_examples:
                 result.examples.pop()

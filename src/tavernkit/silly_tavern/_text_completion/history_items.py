@@ -47,6 +47,7 @@ class HistoryWriter:
         """Write a message; an ``unfinished`` one ends with its text."""
         if self.formatter is None:
             return self._line(message, unfinished=unfinished)
+        # Texts injected as the system have no name: in a sequence, ``{{name}}`` is then the character's.
         name = message.name if message.is_user else message.name or self.character_name
         line = Line(name, message.text, message.is_user, message.narrator, message.forced_avatar)
         written = self.formatter.message(line, place, constant=constant, untraced=untraced)
@@ -160,6 +161,7 @@ def history_items(
     newest_user = -1
     if generation_type != "impersonate":
         newest_user = next((index for index, entry in enumerate(newest_first) if is_user(entry)), -1)
+    # If the oldest message is the user's newest, the last sequence wins, even if it is empty and the first one is not.
     places = {len(newest_first) - 1: FIRST, newest_user: LAST}
     if continuing:
         places[0] = LAST
@@ -172,7 +174,7 @@ def entries_of(items: Sequence[HistoryItem]) -> Sequence[ChatEntry | None]:
 
 
 def is_user(entry: ChatEntry | None) -> bool:
-    """Return True if an entry counts as the user's."""
+    """Return True if an entry counts as the user's: injections with the user's role do, and post-history texts."""
     if entry is None:
         return False
     return entry.line.is_user if isinstance(entry, CoreMessage) else entry.is_user
@@ -249,6 +251,7 @@ class ReplyLine:
             _end_line(segments)
             segments.append(Segment(self.user_name + ":", REPLY))
         if self.force_name and not (continuing and self.only_message):
+            # On continue the message follows, with its own name: "Vesna:Vesna: …", as in SillyTavern.
             _end_line(segments)
             if not (continuing and self.answers_user):
                 segments.append(Segment(self.character_name + added(":", "always_force_name2"), REPLY))

@@ -140,6 +140,7 @@ def _at_depth(
     found: list[TextMessage] = []
     for number, role in enumerate(ROLES):
         registered = tuple(prompts.get((depth, number), ()))
+        # The end is not trimmed: a blank text leaves an empty line after others.
         text = trim_start(expand(joined(registered))) if registered else ""
         if text:
             injected = Injected(role, text, depth, DEFAULT_INJECTION_ORDER, extensions=registered)

@@ -102,7 +102,7 @@ def tell_story(state: SillyTavernState) -> None:
     else:
         segments = [Segment(part.text, _origin(state, part.parameter)) for part in story.parts]
         draft.story = [Segment(before, TEMPLATE), *segments, Segment(after, TEMPLATE)]
-    if context.settings.power_user.strip_examples:
+    if context.settings.power_user.strip_examples:  # only now: the story string may show them
         draft.examples = []
 
 
@@ -259,7 +259,7 @@ def plain_story_string(
 
 
 def _finished(text: str, pieces: Sequence[Piece], context: ContextTemplate, instruct: InstructTemplate) -> StoryString:
-    text = text.lstrip("\n")
+    text = text.lstrip("\n")  # only these; the end is not trimmed at all
     if text and not text.endswith("\n") and not context.in_chat and _ends_line(instruct):
         text += "\n"
     return StoryString(text, tuple(split_by_parameter(text, pieces)))
