@@ -91,6 +91,28 @@ def test_an_edited_line_that_is_refused_stays_open(page: StudioPage) -> None:
 
 
 @both()
+def test_undo_in_a_field_of_no_document_is_the_fields_own(page: StudioPage) -> None:
+    page.part("Description")
+    page.write("Description", " She hums.")
+    page.wait_for_prompt("She hums.")
+    page.go("Talk")
+    page.wait_for("return document.querySelectorAll('.message').length === 5")
+    page.write("Your message", "Tell me.")
+    page.browser.keys("ctrl+z", "ctrl+z")
+    page.browser.wait(lambda: page.editor("Your message").text in {"", "Your message. Ctrl+Enter sends it."})
+    page.browser.keys("ctrl+shift+z")
+    page.browser.wait(lambda: page.editor("Your message").text == "Tell me.")
+    page.browser.one("summary").click()
+    page.browser.one("textarea").type("One.")
+    page.browser.keys("ctrl+z", "ctrl+z")
+    page.browser.wait(lambda: not page.browser.run("return document.querySelector('textarea').value"))
+    page.browser.run_async("setTimeout(arguments[0], 50)")
+    assert page.browser.one("#undo").attribute("aria-disabled") == "false"
+    page.part("Description")
+    assert page.editor("Description").text.endswith("She hums.")
+
+
+@both()
 def test_an_undo_that_is_refused_is_not_called_done(page: StudioPage) -> None:
     page.part("Description")
     page.write("Description", " She hums.")

@@ -63,6 +63,7 @@ function Studio() {
       if (!(event.ctrlKey || event.metaKey) || event.altKey || current().phase !== "ready") return;
       const key = event.key.toLowerCase();
       if (key === "s") setDialog("save");
+      else if (hasOwnUndo(event)) return;
       else if (key === "z") void step(event.shiftKey ? "redo" : "undo");
       else if (key === "y") void step("redo");
       else return;
@@ -134,6 +135,17 @@ function Studio() {
       )}
     </div>
   `;
+}
+
+/**
+ * True in a field for text that belongs to no document, such as a search: what was typed there is undone there.
+ * @param {KeyboardEvent} event
+ */
+function hasOwnUndo(event) {
+  const path = event.composedPath().filter((node) => node instanceof HTMLElement);
+  const [field] = path;
+  if (field?.isContentEditable) return !path.some((node) => node.dataset.pointer !== undefined);
+  return !!field?.matches("textarea, input:not([type=checkbox], [type=file])") && field.dataset.pointer === undefined;
 }
 
 /** @param {Event} event */

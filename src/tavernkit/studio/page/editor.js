@@ -7,9 +7,12 @@ import {
   EditorView,
   HighlightStyle,
   MatchDecorator,
+  Transaction,
   ViewPlugin,
   defaultKeymap,
   drawSelection,
+  history,
+  historyKeymap,
   json,
   keymap,
   placeholder,
@@ -71,8 +74,9 @@ const look = EditorView.theme({
  * @param {import("./types").Place | null} [props.place] characters to select
  * @param {"line" | "normal" | "tall"} [props.size]
  * @param {() => void} [props.onSubmit] for Ctrl+Enter
+ * @param {boolean} [props.bound] the text is one of a document
  */
-export function Editor({ value, onChange, label, hint, language, readOnly, place, size, onSubmit }) {
+export function Editor({ value, onChange, label, hint, language, readOnly, place, size, onSubmit, bound }) {
   const host = useRef(/** @type {HTMLDivElement | null} */ (null));
   const view = useRef(/** @type {EditorView | null} */ (null));
   const hear = useRef({ onChange, onSubmit });
@@ -87,7 +91,8 @@ export function Editor({ value, onChange, label, hint, language, readOnly, place
       state: EditorState.create({
         doc: value,
         extensions: [
-          // Undo belongs to the workspace: one history over all documents.
+          // Documents have one history together, which is the workspace's; other texts have their own.
+          bound ? [] : [history(), keymap.of(historyKeymap)],
           keymap.of([
             { key: "Mod-Enter", run: () => (hear.current.onSubmit ? (hear.current.onSubmit(), true) : false) },
             ...searchKeymap,
@@ -113,13 +118,16 @@ export function Editor({ value, onChange, label, hint, language, readOnly, place
     });
     view.current = made;
     return () => made.destroy();
-  }, [label, language, readOnly, hint]);
+  }, [label, language, readOnly, hint, bound]);
 
   // Right after rendering: later, the text could have grown by what was typed meanwhile.
   useLayoutEffect(() => {
     const shown = view.current?.state.doc.toString();
     if (view.current && shown !== undefined && shown !== value) {
-      view.current.dispatch({ changes: difference(shown, value), annotations: fromOutside.of(true) });
+      view.current.dispatch({
+        changes: difference(shown, value),
+        annotations: [fromOutside.of(true), Transaction.addToHistory.of(false)],
+      });
     }
   }, [value]);
 

@@ -216,6 +216,7 @@ export function LongField(props) {
       size=${size}
       language=${language}
       place=${placeIn(document, pointer)}
+      bound
     />
   </div>`;
 }

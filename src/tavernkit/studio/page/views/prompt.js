@@ -65,6 +65,7 @@ function Ask() {
       <input
         id="next-message"
         type="text"
+        data-pointer="/message"
         value=${asked.message || ""}
         placeholder="What the user says next"
         onInput=${(/** @type {any} */ event) => setValue(id, "/message", event.target.value)}
