@@ -278,12 +278,13 @@ def _size(value: object) -> int:
     return size
 
 
-_INTEGER = re.compile(r"-?[0-9]+\Z")
+_INTEGER = re.compile(r"-?[0-9]+\Z")  # no plus sign, as in SillyTavern
 _BOOLEANS = frozenset(("true", "false", "on", "off", "1", "0"))
 
 _CHECKS: dict[str, Callable[[str], bool]] = {
     "string": lambda _text: True,
     "integer": lambda text: _INTEGER.match(text) is not None,
+    # Empty text is the number 0, and 0x10 is 16.
     "number": lambda text: math.isfinite(to_number(text)),
     "boolean": lambda text: text.lower() in _BOOLEANS,
 }
@@ -291,15 +292,11 @@ _CHECKS: dict[str, Callable[[str], bool]] = {
 
 def arity_problem(definition: MacroDefinition, count: int) -> str | None:
     """Return what is wrong with the number of arguments, if anything."""
-    if definition.accepts(count):
-        return None
-    return f"takes {definition.arity}, {count or 'none'} given"
+    return None if definition.accepts(count) else f"takes {definition.arity}, {count or 'none'} given"
 
 
 def type_problem(definition: MacroDefinition, args: Sequence[str]) -> str | None:
-    """Return what is wrong with the types of the arguments, if anything."""
-    if not definition.typed:
-        return None
+    """Return what is wrong with the types of the positional arguments, if anything; lists have no types."""
     for spec, text in zip(definition.args, args, strict=False):
         if not any(_CHECKS[kind](trim(text)) for kind in spec.types):
             return f"argument {spec.name!r} must be {' or '.join(spec.types)}, not {trim(text)!r:.80}"
@@ -324,7 +321,10 @@ _FALSE = frozenset(("false", "off", "0"))
 
 
 def dedent(text: str) -> str:
-    """Remove the indentation of the first non-blank line from all lines, and trim the result."""
+    """Remove the indentation of the first non-blank line from all lines, and trim the result.
+
+    A tab counts as one space; a line with less indentation loses all of it.
+    """
     if "\n" not in text:
         return trim(text)
     lines = text.split("\n")
@@ -336,7 +336,7 @@ def dedent(text: str) -> str:
 
 
 def is_falsy(text: str) -> bool:
-    """Return True if a condition's text is falsy."""
+    """Return True if a condition's text is falsy; a space, ``no``, ``null`` and ``0.0`` are not."""
     return not text or trim(text).lower() in _FALSE
 
 

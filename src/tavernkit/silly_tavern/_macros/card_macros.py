@@ -79,6 +79,7 @@ class CardMacros:
     def system_prompt(self) -> str:
         """The card's system prompt, or the chat's own, if the settings prefer it."""
         environment = self._environment
+        # Without a card the chat's own prompt does not count either; the same goes for scenario and examples.
         if not environment.prefer_character_prompt or not self._has_card:
             return ""
         return self._field("system_prompt", environment.system_prompt_override or self.card.system_prompt)
@@ -127,9 +128,11 @@ class CardMacros:
     def _expanded(self, text: str, name: str, character_name: str | None = None) -> str:
         if not text:
             return ""
+        # SillyTavern uses the chat's own names here, even where the caller replaces them.
         expanded = self._expand(text, f"the card's {name}", character_name=character_name, card=False)
         if self._environment.collapse_newlines:
             expanded = substitute(_NEWLINES, "\n", expanded)
+        # SillyTavern does this last: line breaks with carriage returns between them are not collapsed.
         return expanded.replace("\r", "")
 
     def _joined(self, name: JoinedField, override: str = "") -> str:
@@ -162,6 +165,7 @@ class CardMacros:
         if not formatted:
             return blocks
         group = environment.group
+        # Speakers are found by the chat's own names, which the text was expanded with, but written with the caller's.
         names = ExampleNames(
             user=environment.user_name,
             character=environment.character_name,

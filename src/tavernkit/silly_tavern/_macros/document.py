@@ -224,6 +224,7 @@ class Document:
                 if taken is None:
                     parts.append(self._macro(macro, index, -1))
                 else:
+                    # SillyTavern keeps both tags: a macro that has a closing tag but cannot have a block does not run.
                     claimed.add(taken)
                     parts.append(self._stray(macro, closing=False))
             if closer >= 0:
@@ -306,7 +307,7 @@ class Document:
                 parts.append(text[cursor : macro.start])
             if macro.prefix:
                 parts.append(self._shorthand(macro))
-            elif macro.name is None:
+            elif macro.name is None:  # gets its `}}` even if it had none
                 parts.append("{{" + text[macro.start + 2 : macro.end] + "}}")
             else:
                 parts.append(self._macro(macro, -1, -1))

@@ -121,6 +121,7 @@ class LegacyRun(Expansion):
 
     def make_cards(self) -> CardMacros:
         """Return the texts of the card; example dialogue uses the environment's names, not the overrides."""
+        # Unlike Macros 2.0.
         names = self.environment.user_name, self.environment.character_name
         return CardMacros(self.environment, self.expand_apart, *names, on=self.overrides.card)
 
@@ -130,6 +131,7 @@ class LegacyRun(Expansion):
         if "{{" not in text and "<" not in text:
             return text
         values = self._values()
+        # Markers are replaced even in a text without braces; the passes end with the last braces.
         if "<" in text:
             for find, key in MARKERS:
                 text = self._apply(text, find, _ignoring_groups(values[key]))
@@ -193,7 +195,10 @@ class LegacyRun(Expansion):
         return offset
 
     def _values(self) -> dict[str, Callable[[], object]]:
-        """Return the keys of the environment in order. A later value replaces an earlier one."""
+        """Return the keys of the environment in order.
+
+        A later value replaces an earlier one, but has its place: so a text can contain macros that come after its key.
+        """
         environment, cards = self.environment, self.cards
         values: dict[str, Callable[[], object]] = {}
         if self.overrides.original is not None:
@@ -275,6 +280,7 @@ class LegacyRun(Expansion):
         return join(", ", group.names if muted else group.names_not_muted)
 
     def _not_char(self) -> str:
+        # Unlike Macros 2.0: no override, muted members too, and the user last.
         group = self.environment.group
         if group is None:
             return self.user_name
@@ -282,6 +288,7 @@ class LegacyRun(Expansion):
         return join(", ", (*others, self.user_name))
 
     def _find_chat_hash(self) -> int | float | str:
+        # SillyTavern makes and stores it for every text, with or without a pick, and makes a hash of 0 again.
         memory = self.environment.memory
         if not memory.chat_id_hash:
             memory.chat_id_hash = chat_name_hash(self.environment)

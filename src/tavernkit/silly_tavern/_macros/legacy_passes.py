@@ -189,6 +189,7 @@ def _roll(run: LegacyRun, groups: Sequence[str]) -> object:
 
 def _variable_passes(word: str, scope: str) -> Sequence[Pass]:
     def store(run: LegacyRun, groups: Sequence[str]) -> str:
+        # The name is trimmed, the value is not.
         variables.write(run.variables, trim(groups[0]), groups[1], scope)
         return ""
 
@@ -202,6 +203,7 @@ def _variable_passes(word: str, scope: str) -> Sequence[Pass]:
     def decrement(run: LegacyRun, groups: Sequence[str]) -> str:
         return to_string(variables.add(run.variables, trim(groups[0]), -1.0, scope))
 
+    # Values of these three are written as JavaScript does, not as JSON: a list as `a,b`.
     def read(run: LegacyRun, groups: Sequence[str]) -> str:
         return to_string(variables.read(run.variables, trim(groups[0]), scope))
 
@@ -238,6 +240,7 @@ def _system_prompt(run: LegacyRun, _groups: Sequence[str]) -> str:
 
 def _current_swipe(environment: MacroEnvironment) -> object:
     last = environment.chat[-1].swipe_id if environment.chat else None
+    # SillyTavern adds 1 to nothing.
     return "NaN" if last is None else last + 1
 
 
@@ -255,6 +258,7 @@ def _formatted(run: LegacyRun, groups: Sequence[str]) -> str:
 
 
 def _ban(run: LegacyRun, groups: Sequence[str]) -> str:
+    # The pattern is greedy: of two calls in a line, the text between them is part of the word.
     if run.environment.main_api == TEXT_COMPLETION_API:
         run.environment.memory.banned_words.append(groups[0])
     return ""
@@ -264,6 +268,7 @@ def _choices(body: str) -> list[str]:
     # The pattern matches one or two colons; in `::` alone, the second one is the list.
     if body.startswith(":") and len(body) > 1:
         body = body[1:]
+    # Items between `::` keep their spaces, those between commas do not.
     return body.split("::") if "::" in body else split_commas(body)
 
 
@@ -289,6 +294,7 @@ MARKERS: Sequence[tuple[Finder, str]] = (
 """The markers of old cards and their environment keys."""
 
 BEFORE_ENVIRONMENT: Sequence[Pass] = (
+    # One space or colon: in `{{roll::1d6}}` the second colon belongs to the formula, which is then invalid.
     Pass("{{roll", up_to_brace(rf"{_OPEN}roll[ :]"), _roll),
     *_instruct_passes(),
     *_variable_passes("var", LOCAL),
@@ -316,13 +322,14 @@ AFTER_ENVIRONMENT: Sequence[Pass] = (
     _named("lastSwipeId", last_swipe_count),
     _named("currentSwipeId", _current_swipe),
     _named("allChatRange", index_range),
+    # One colon: `{{reverse::ab}}` gives `ba:`.
     Pass("{{reverse:", up_to_braces(f"{_OPEN}reverse:", in_line=True), lambda _run, groups: groups[0][::-1]),
     Pass("{{//", up_to_braces(f"{_OPEN}//", in_line=False, may_be_empty=True), lambda _run, _groups: ""),
     *(_named(name, _now_in(form)) for name, form in time.FORMATS.items()),
     Pass("{{datetimeformat ", up_to_brace(f"{_OPEN}datetimeformat +", may_be_empty=True), _formatted),
     _named("idle_duration", time.idle_duration),
     Pass(
-        "{{time_utc",
+        "{{time_utc",  # works in any case here
         pattern(rf"{_OPEN}time_UTC([+-][0-9]+)\}}\}}"),
         lambda run, groups: time.time_at_offset(run.environment, groups[0]),
     ),

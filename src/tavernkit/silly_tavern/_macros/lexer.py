@@ -65,6 +65,7 @@ _NAME_END_RULE = re.compile(rf"(?=\}}\}})|(?P<ARGS>[{_WS}]+|(?=[:|}}]))")
 _RULES = tuple(
     re.compile(pattern)
     for pattern in (
+        # Of three braces the last two open a macro: `{{{user}}}` is a brace, a name and a brace.
         r"(?P<TEXT>[^{]|\{(?!\{))|(?P<BRACE>\{(?=\{\{))|(?P<OPEN>\{\{)",
         (
             rf"[{_WS}]*+(?:(?P<CLOSE>\}}\}})|(?P<COMMENT>//)|(?P<PREFIX>[.$])|(?P<FLAG>[!?~#/>])"
@@ -75,7 +76,9 @@ _RULES = tuple(
             rf"[{_WS}]*+(?:(?P<OPEN>\{{\{{)|(?P<DOUBLE_COLON>::)|(?P<COLON>:)|(?P<PUNCTUATION>[=\"])"
             rf"|(?P<RUN>{_ARGS_RUN}))"
         ),
+        # A variable's name does not end with a hyphen: `my--` counts `my` down.
         rf"[{_WS}]*+(?P<VARIABLE>[A-Za-z](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?)",
+        # There is no `===`: it is `==` with a value that begins with `=`.
         rf"[{_WS}]*+(?:(?P<STEP>\+\+|--)|(?P<OPERATOR>\?\?=|\?\?|\|\|=|\|\||-=|==|!=|>=|>|<=|<|\+=|=))",
         rf"[{_WS}]*+(?:(?P<OPEN>\{{\{{)|(?P<RUN>{_VALUE_RUN}))",
     )
@@ -85,7 +88,7 @@ _ENDS = {
     _ARGS: re.compile(r"[:=\"]|\{\{|\}\}"),
     _VAR_VALUE: re.compile(r"\{\{|\}\}"),
 }
-"""What a text or a run ends before, by mode."""
+"""What a text or a run ends before, by mode. A backslash does not protect braces."""
 _LONG = TEXT | RUN
 # The effect of a token on the stack of modes: how many modes it leaves and which one it enters.
 _MOVES: dict[int, tuple[int, int | None]] = {
@@ -161,6 +164,7 @@ def is_single_token(run: str) -> bool:
 
 
 def _end_name(text: str, position: int, modes: list[int], errors: list[int]) -> int:
+    # What is between a name and its arguments is lost, as in SillyTavern: `{{user!}}` and `{{user=1}}` give the name.
     found = _NAME_END_RULE.search(text, position)
     if found is None or found.start() > position:
         errors.append(position)

@@ -239,5 +239,5 @@ def humanize(milliseconds: float) -> str:
 
 
 def relative(milliseconds: float) -> str:
-    """Return a relative time: ``in 3 hours``, ``3 hours ago``."""
+    """Return a relative time: ``in 3 hours``, ``3 hours ago``; no difference is ``a few seconds ago``."""
     return f"in {humanize(milliseconds)}" if milliseconds > 0 else f"{humanize(milliseconds)} ago"

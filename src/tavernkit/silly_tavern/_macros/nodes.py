@@ -134,6 +134,7 @@ class MacroNode:
 
     def steps(self, run: Run) -> Steps:
         """Evaluate the arguments, then the call."""
+        # Only the registered definition decides about delay: a dynamic macro called `if` gets its arguments unexpanded.
         target = self.target
         delayed = target is not None and target[1].delayed
         args = self._written_args() if delayed else (yield from self._evaluated_args())
@@ -172,6 +173,7 @@ class MacroNode:
     def _find(self, run: Run) -> tuple[str, MacroDefinition] | None:
         """Return the called macro: one given for this expansion, else the registered one."""
         if run.dynamic is not None and self.key in run.dynamic:
+            # A dynamic macro that is no macro does not hide the registered one.
             return self._dynamic_target(run, run.dynamic[self.key]) or self.target
         return self.target
 
@@ -199,7 +201,7 @@ class MacroNode:
     def _may_run(self, run: Run, name: str, definition: MacroDefinition, args: Sequence[str]) -> bool:
         if not run.take_step(self.position, name):
             return False
-        problem = None if definition.accepts(len(args)) else arity_problem(definition, len(args))
+        problem = arity_problem(definition, len(args))
         if problem is not None:
             unclosed = self.content is None and definition.control is not None and definition.takes_scope(len(args))
             if unclosed:
@@ -212,6 +214,7 @@ class MacroNode:
         return problem is None or not definition.strict_args
 
     def _deliver(self, run: Run, text: str, args: Sequence[str]) -> str:
+        # SillyTavern post-processes results only: neither text that is kept nor shorthands.
         if run.post_process is not None:
             text = run.post_process(text)
         if not run.take_output(len(text), self.position, self.name):
@@ -219,11 +222,12 @@ class MacroNode:
         return expanded(text, self.name, self.source) if run.traced else text
 
     def _dynamic_target(self, run: Run, macro: DynamicMacro | None) -> tuple[str, MacroDefinition] | None:
+        # Handlers of dynamic macros see the name as the call spells it, others as it was registered.
         if isinstance(macro, MacroDefinition):
             return self.name, macro
         if isinstance(macro, str):
             return self.name, MacroDefinition(name="value", handler=lambda _call: macro)
-        if isinstance(macro, (bool, int, float)):
+        if isinstance(macro, (bool, int, float)):  # works, but SillyTavern warns
             self._report(
                 run, "runtime_warning", "dynamic", f"{{{{{self.name}}}}} is set to {macro!r}, which is not text"
             )
@@ -242,6 +246,7 @@ class MacroNode:
         for index in range(1, len(frame)):
             pieces.append(args[index - 1])
             pieces.append(frame[index])
+        # SillyTavern keeps the block without its closing tag: `{{nosuch}} bar {{/nosuch}}` becomes `{{nosuch}}bar}}`.
         if self.content is not None and not self.content.empty:
             pieces.append("}}")
             pieces.append(args[len(self.args)])

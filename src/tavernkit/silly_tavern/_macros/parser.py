@@ -92,7 +92,6 @@ _VALUE_TOKENS = OPEN | RUN
 _RESUME = (_STARTS_ITEM, _ARG_TOKENS, _LOOSE_ARG_TOKENS, _VALUE_TOKENS)
 # What may follow a macro, so that a missing `}}` can be assumed before it.
 _FOLLOW = (_STARTS_ITEM, _LOOSE_ARG_TOKENS, _LOOSE_ARG_TOKENS, _VALUE_TOKENS)
-_FOLLOWS_VARIABLE = STEP | OPERATOR | CLOSE
 
 
 @dataclass(slots=True)
@@ -133,7 +132,7 @@ class _Parser:
                 break
             if kind == OPEN and kinds[self.at + 1] & _STARTS_MACRO:
                 self.open_macro(_IN_DOCUMENT)
-            elif kind & _STARTS_ITEM:
+            elif kind & _STARTS_ITEM:  # braces without a macro are text, not an error
                 self.at += 1
             else:
                 self.note_error()
@@ -152,6 +151,7 @@ class _Parser:
         frame = _Frame(macro, context, outer | _RESUME[context] | CLOSE)
         self.frames.append(frame)
         at += 1
+        # Any flags in any order, repeated or not: only # and / mean something, and neither does on shorthands.
         flags: list[str] = []
         while kinds[at] == FLAG:
             flags.append(self.text[self.starts[at]])
@@ -186,12 +186,14 @@ class _Parser:
         if not kind & _LOOSE_ARG_TOKENS:
             self.close(frame)
             return
+        # After a colon or a space, everything is one argument, later `::` included.
         frame.content = _IN_LOOSE_ARG
         if kind == COLON:
             self.take(frame.macro)
         frame.span = Span(frame.macro.end, frame.macro.end)
         frame.macro.args.append(frame.span)
         if not self.kinds[self.at] & _LOOSE_ARG_TOKENS:
+            # `{{x:}}` is an error, but has one empty argument; `{{x }}` has none.
             self.note_error()
             self.resume(inside=True)
 
@@ -202,7 +204,7 @@ class _Parser:
             self.note_error()
             if self.kinds[self.at + 1 : self.at + 2] == [VARIABLE]:
                 self.at += 1
-            elif not self.kinds[self.at] & _FOLLOWS_VARIABLE:
+            elif self.kinds[self.at] != CLOSE:  # `{{.}}` is a variable with the empty name
                 self.resume(inside=True)
                 return
         if self.kinds[self.at] == VARIABLE:

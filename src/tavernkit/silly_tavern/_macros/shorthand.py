@@ -141,6 +141,7 @@ class ShorthandNode:
         return operand if operator in ("||", "??", "||=", "??=") else ""
 
     def _compare(self, run: Run, left: Json, operand: str) -> bool:
+        # A missing variable counts as 0 here, although it is not equal to 0.
         number, other = to_number(left), to_number(operand)
         if math.isnan(number) or math.isnan(other):
             self._warn_of_text(run, operand if math.isnan(other) else to_text(left))
@@ -148,6 +149,7 @@ class ShorthandNode:
         return _COMPARISONS[self.operator](number, other)
 
     def _subtract(self, run: Run, operand: str) -> None:
+        # Only `+=` joins text: without a number to subtract nothing is stored.
         number = to_number(operand)
         if math.isnan(number):
             self._warn_of_text(run, operand)

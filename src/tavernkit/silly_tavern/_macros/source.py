@@ -122,7 +122,10 @@ class Source:
         return partners
 
     def is_closing(self, macro: ParsedMacro) -> bool:
-        """Return True if a macro is a closing tag: ``{{/name}}``, or ``{{///}}`` for a comment."""
+        """Return True if a macro is a closing tag: ``{{/name}}``, or ``{{///}}`` for a comment.
+
+        As in SillyTavern, any comment that begins with a slash is one: ``{{// /x}}`` stays in the text.
+        """
         if macro.prefix:
             return False
         if "/" in macro.flags:
@@ -142,7 +145,11 @@ class Source:
         return candidates[found] if found < len(candidates) and candidates[found] < high else -1
 
     def _index_else(self) -> tuple[list[int], dict[int, list[int]]]:
-        """Index the depth of nested ``if`` before each macro, and the ``else`` at each depth."""
+        """Index the depth of nested ``if`` before each macro, and the ``else`` at each depth.
+
+        Unlike everywhere else, only lower-case names count here; flags and arguments of an ``else`` do not matter. A
+        stray ``{{/if}}`` makes the depth negative, so that no later ``else`` splits the text.
+        """
         depths: list[int] = []
         by_depth: dict[int, list[int]] = {}
         depth = 0
@@ -193,7 +200,10 @@ class FreeClosers:
 
 
 def takes_scope(macro: ParsedMacro, registry: MacroRegistry) -> bool:
-    """Return True if a call can have a block as its last argument; unknown names can."""
+    """Return True if a call can have a block as its last argument; unknown names can.
+
+    Only the registry is asked, as in SillyTavern: the dynamic macros of an expansion count as unknown.
+    """
     known = registry.lookup((macro.name or "").lower())
     return known is None or known[1].takes_scope(len(macro.args))
 
@@ -216,7 +226,7 @@ TextProcessor: TypeAlias = Callable[[str, MacroEnvironment], str]
 """Changes a whole text."""
 
 ELSE_MARKER = "\x00\x1fELSE\x1f\x00"
-"""The result of ``{{else}}``; it splits the branches of an ``if`` and is removed at the end."""
+"""The result of a stray ``{{else}}``, removed at the end; a macro around it that changes it lets it through."""
 
 DEFAULT_PRIORITY = 100
 """The default priority of a processor; 0 to 50 are the engine's own."""
@@ -243,7 +253,7 @@ _TRIM = re.compile(r"\{\{trim\}\}", re.IGNORECASE | re.ASCII)
 
 
 def rewrite_legacy_time(text: str) -> str:
-    """Rewrite ``{{time_UTC+2}}`` as ``{{time::UTC+2}}``."""
+    """Rewrite ``{{time_UTC+2}}`` as ``{{time::UTC+2}}``, keeping its case: with ``utc`` it gives the local time."""
     return substitute(_LEGACY_TIME, _modern_time, text) if "{{" in text else text
 
 
@@ -329,6 +339,7 @@ PREPARING: Sequence[tuple[int, Callable[[str], str]]] = ((10, rewrite_legacy_tim
 
 COMPLETING: Sequence[tuple[int, Callable[[str], str]]] = (
     (10, unescape_braces),
+    # After the escapes, so that an escaped trim still trims.
     (20, remove_trims),
     (30, remove_else_markers),
 )

@@ -75,6 +75,7 @@ class Substitution:
         text = self._expand(text, overrides)
         if self.environment.collapse_newlines:
             text = substitute(_NEWLINES, "\n", text)
+        # SillyTavern does this last: line breaks with carriage returns between them are not collapsed.
         return text.replace("\r", "")
 
     def with_original(self, text: str, original: str) -> str:

@@ -29,7 +29,7 @@ _MAX_EXACT = 2**53
 
 
 def read(store: VariablesStore, name: str, scope: str) -> Json:
-    """Read a variable: empty text when it is not set, numeric text as a number."""
+    """Read a variable: empty text when it is not set, numeric text as a number (``007`` gives 7)."""
     value = store.get(name, scope)
     if value is None and not store.has(name, scope):
         return ""
@@ -48,7 +48,10 @@ def write(store: VariablesStore, name: str, value: Json, scope: str) -> None:
 
 
 def add(store: VariablesStore, name: str, operand: str | float, scope: str) -> Json:
-    """Add to a variable: append to a JSON array, add numbers, or join as text. Returns the new value."""
+    """Add to a variable: append to a JSON array, add numbers, or join as text. Returns the new value.
+
+    Whatever JavaScript calls falsy counts as 0, so that adding empty text to a missing variable stores 0.
+    """
     _require_name(name)
     current = read(store, name, scope)
     array = _parse(current)
@@ -73,9 +76,12 @@ def delete(store: VariablesStore, name: str, scope: str) -> None:
 
 
 def read_key(store: VariablesStore, name: str, key: str, scope: str) -> Json:
-    """Read one value of a JSON array or object; if the variable is not JSON, the whole value."""
+    """Read one value of a JSON array or object.
+
+    As in SillyTavern, the key is ignored if the variable is not JSON, and any key of ``null`` gives 0.
+    """
     if not store.has(name, scope):
-        read(store, name, scope)
+        read(store, name, scope)  # creates the chat's variables, see ``ChatVariables``
         return ""
     value = store.get(name, scope)
     parsed = _parse(value)
@@ -122,6 +128,7 @@ def _require_name(name: str) -> None:
 def _as_read(value: Json) -> Json:
     if isinstance(value, str) and not trim(value):
         return value
+    # Also values that are not text: true gives 1, null and an empty list give 0.
     number = to_number(value)
     if not math.isnan(number):
         return _plain(number)
@@ -143,10 +150,12 @@ def _parse(value: Json) -> Json | Undefined:
 
 
 def _empty_for(key: str) -> Json:
+    # An empty key is the number 0.
     return {} if math.isnan(to_number(key)) else []
 
 
 def _property(key: str) -> str:
+    # Numbers are normalised for objects too: the key 007 is 7, and 1.50 is 1.5.
     number = to_number(key)
     return key if math.isnan(number) else number_to_string(number)
 

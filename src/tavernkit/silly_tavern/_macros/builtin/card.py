@@ -46,6 +46,7 @@ def group_not_muted(call: MacroCall) -> str:
 @macros.macro("notChar", category="names")
 def not_char(call: MacroCall) -> str:
     """The names of the other group members who are not muted; outside of groups, the user's."""
+    # SillyTavern uses the override of the group here too. Only its legacy engine adds the user and muted members.
     chat, own = call.environment.group, call.run.character_name
     if call.run.overrides.group is not None:
         return call.run.overrides.group
@@ -206,6 +207,7 @@ def last_char_message(call: MacroCall) -> str:
 @macros.macro("firstIncludedMessageId", category="chat", returns="integer")
 def first_included_message_id(call: MacroCall) -> object:
     """The index of the first message in the last prompt."""
+    # Only this engine checks the type.
     index = call.environment.first_included_message_id
     return index if isinstance(index, (int, float)) and not isinstance(index, bool) else ""
 
@@ -218,7 +220,7 @@ def first_displayed_message_id(call: MacroCall) -> object:
 
 @macros.macro("lastSwipeId", category="chat", returns="integer")
 def last_swipe_id(call: MacroCall) -> object:
-    """How many swipes the newest message has."""
+    """How many swipes the newest message has."""  # SillyTavern calls the count an id
     return last_swipe_count(call.environment)
 
 

@@ -72,6 +72,7 @@ def default_system_prompt_macro(call: MacroCall) -> str:
 def system_prompt(call: MacroCall) -> str:
     """The system prompt: the card's if it is preferred, else that of the settings."""
     environment = call.environment
+    # The switch of the settings also hides the card's own prompt.
     if not environment.system_prompt.enabled:
         return ""
     return call.run.cards.system_prompt() or environment.system_prompt.content
@@ -163,7 +164,7 @@ def summary(environment: MacroEnvironment) -> str:
     if written is not None and trim(written):
         return written
     chat = environment.chat
-    places = range(len(chat) - 2, -1, -1)
+    places = range(len(chat) - 2, -1, -1)  # SillyTavern never looks at the last message
     index = environment.place_in_chat("summary", lambda: next((at for at in places if _memory(chat[at])), None))
     return "" if index is None else _memory(chat[index])
 

@@ -29,7 +29,7 @@ _MAX_TIME = 8.64e15
 
 
 def time_at_offset(environment: MacroEnvironment, offset: str) -> str:
-    """Return the time of day at an offset from UTC: in hours if it is below 16, else in minutes."""
+    """Return the time of day at an offset from UTC: in hours if it is below 16, else in minutes, as Moment has it."""
     number = float(offset)
     minutes = number * 60 if abs(number) < _MINUTES_FROM else number
     now = environment.clock().astimezone(UTC)
@@ -52,6 +52,7 @@ def idle_duration(environment: MacroEnvironment) -> str:
 
 
 def _last_answered(chat: Sequence[ChatMessage]) -> int | None:
+    # Whoever wrote the newest message, it does not count.
     visible = [index for index, line in enumerate(chat) if not line.is_system]
     return next((index for index in reversed(visible[:-1]) if chat[index].is_user), None)
 
@@ -71,6 +72,7 @@ def _now(call: MacroCall) -> datetime:
 @macros.macro("time", args=(MacroArgument("offset", optional=True),), category="time", example="{{time::UTC+2}}")
 def time(call: MacroCall) -> str:
     """The time of day, local or at an offset from UTC."""
+    # Anything else, `utc+2` too, gives the local time.
     found = _UTC_OFFSET.match(call.argument(0))
     return format_time(_now(call), FORMATS["time"]) if found is None else time_at_offset(call.environment, found[1])
 
@@ -296,5 +298,6 @@ def _from_speech(found: re.Match[str], local: tzinfo) -> datetime:
 
 
 def _from_chat_file(found: re.Match[str]) -> datetime:
+    # UTC, although SillyTavern's other dates without a zone are local.
     year, month, day, hour, minute, second = (int(found[name]) for name in _UNITS)
     return datetime(year, month, day, hour, minute, second, _number(found, "milliseconds") * 1000, tzinfo=UTC)

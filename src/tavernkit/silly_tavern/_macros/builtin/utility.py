@@ -58,6 +58,7 @@ def noop(_call: MacroCall) -> str:
 @macros.macro("trim", args=(MacroArgument("content", optional=True),), category="utility")
 def trim_block(call: MacroCall) -> str:
     """Removes the line breaks around it; as a block, returns its trimmed content."""
+    # SillyTavern ignores an argument that is not a block.
     return call.args[-1] if call.scoped else "{{trim}}"
 
 
@@ -84,15 +85,10 @@ def comment(_call: MacroCall) -> str:
 @macros.macro("banned", args=(MacroArgument("word"),), category="utility", example='{{banned::"delve"}}')
 def banned(call: MacroCall) -> str:
     """Bans a word for text completion; returns nothing."""
-    ban_word(call, call.args[0].removeprefix('"').removesuffix('"'))
-    return ""
-
-
-def ban_word(call: MacroCall, word: str) -> None:
-    """Record a banned word, if the API has such a list."""
     environment = call.environment
     if environment.main_api == TEXT_COMPLETION_API:
-        environment.memory.banned_words.append(word)
+        environment.memory.banned_words.append(call.args[0].removeprefix('"').removesuffix('"'))
+    return ""
 
 
 @macros.macro("outlet", args=(MacroArgument("key"),), category="utility", example="{{outlet::lore}}")
@@ -114,6 +110,7 @@ def else_marker(_call: MacroCall) -> str:
 def choose(node: MacroNode, run: Run) -> Steps:
     """Evaluate the condition, then only the branch it chooses."""
     condition, content = node.args[0], node.content or node.args[1]
+    # Only the first exclamation mark counts: `!!0` negates the text `!0`, which is true.
     negated = condition.text.startswith("!")
     if negated:
         condition = _without_bang(condition)
@@ -123,6 +120,7 @@ def choose(node: MacroNode, run: Run) -> Steps:
         scope = "local" if found[1] == "." else "global"
         text = to_text(variables.read(run.variables, found[2], scope))
     else:
+        # A condition that gives the name of a macro runs it, which uses up `original`. Dynamic macros do not count.
         target = run.engine.registry.lookup(text.lower())
         if target is not None and not target[1].required:
             text = yield from _resolve_text("{{" + text + "}}", node, run)
@@ -193,7 +191,7 @@ def split_commas(text: str) -> list[str]:
 
 
 def chat_hash(environment: MacroEnvironment) -> int | float:
-    """Return the hash of the chat's name, cached."""
+    """Return the hash of the chat's name, cached; 0 is a hash like any other here, not so in the legacy engine."""
     memory = environment.memory
     known = memory.chat_id_hash
     if isinstance(known, (int, float)):
@@ -203,7 +201,7 @@ def chat_hash(environment: MacroEnvironment) -> int | float:
 
 
 def chat_name_hash(environment: MacroEnvironment) -> int:
-    """Return the hash of the name of the chat, or of its parent chat; None if the name is not text."""
+    """Return the hash of the name of the chat, or of its parent chat; 0 if the name is not text."""
     name = environment.chat_id if environment.main_chat is None else environment.main_chat
     return text_hash(name) if isinstance(name, str) else 0
 
@@ -223,6 +221,7 @@ def roll_dice(run: Expansion, formula: str) -> int | None:
 
 
 def _choices(call: MacroCall) -> list[str]:
+    # A single argument contains the whole list: `{{random a, b}}` or `{{random a::b}}`.
     items = call.items
     if len(items) != 1:
         return list(items)
@@ -234,6 +233,7 @@ def _choices(call: MacroCall) -> list[str]:
 @macros.macro("random", list=MacroListArgument(), category="random", example="{{random::red::green::blue}}")
 def random(call: MacroCall) -> str:
     """One of the items, chosen again each time."""
+    # Draws a number even for a single item.
     choices = _choices(call)
     return choices[int(call.environment.random() * len(choices))] if choices else ""
 
@@ -245,6 +245,7 @@ def pick(call: MacroCall) -> str:
     if not choices:
         return ""
     environment = call.environment
+    # The hash of the text as it came, but the offset in the text with modern markers: chats depend on both.
     parts = [to_string(chat_hash(environment)), str(call.run.text_hash), str(call.offset)]
     if truthy(environment.pick_reroll_seed):
         parts.append(to_string(environment.pick_reroll_seed))
@@ -259,6 +260,7 @@ def roll(call: MacroCall) -> object:
         formula = f"1d{formula}"
     total = roll_dice(call.run, formula)
     if total is None:
+        # Unlike other calls that fail, it does not stay in the text.
         call.warn("roll", f"{formula!r:.80} is not a dice formula such as 2d6+1 (at most {MAX_DICE} dice)")
         return ""
     return total
