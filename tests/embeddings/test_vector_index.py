@@ -54,6 +54,22 @@ def test_single_keys_are_forgotten():
     assert [match.key for match in index.search(["a"], [1, 0], top_k=9)] == ["2"]
 
 
+def test_half_characters_are_kept(tmp_path: Path):
+    name, text, key = "chat \ud83d", "a \ud83d", "k\udc00"
+    for _ in range(2):
+        index = VectorIndex(tmp_path / "index.db")
+        index.add(name, [IndexItem(text, key), item("other")], [[1, 0], [0, 1]])
+        assert index.keys(name) == {key, "other"}
+        (found,) = index.search([name], [1, 0], top_k=1)
+        assert (found.collection, found.text, found.key) == (name, text, key)
+        index.close()
+    index = VectorIndex(tmp_path / "index.db")
+    index.remove(name, [key])
+    assert index.keys(name) == {"other"}
+    index.remove(name)
+    assert index.keys(name) == frozenset()
+
+
 def test_an_index_is_kept_in_its_file(tmp_path: Path):
     first = VectorIndex(tmp_path / "index.db")
     first.add("c", [item("1")], [[1, 0]])

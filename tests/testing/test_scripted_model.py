@@ -11,7 +11,17 @@ from typing import Any
 
 import pytest
 
-from tavernkit.models import ConnectionFailedError, DecodeError, HTTPError, Model, ReplyPiece, Request, Usage
+from tavernkit.models import (
+    ConnectionFailedError,
+    DecodeError,
+    Endpoint,
+    HTTPError,
+    Model,
+    OpenAIModel,
+    ReplyPiece,
+    Request,
+    Usage,
+)
 from tavernkit.testing import (
     Answer,
     Body,
@@ -127,6 +137,15 @@ async def test_misbehaviour_is_what_a_model_raises() -> None:
 
 async def loose_next(chunks: Any) -> Any:
     return await anext(chunks)
+
+
+async def test_server_sends_half_characters() -> None:
+    async with serve(ScriptedModel("a\ud83d", streamed("b\ud83d"))) as server:
+        model = OpenAIModel("any", Endpoint(base_url=server.url))
+        assert (await model.send(Request(messages=[{"role": "user", "content": "hi"}]))).text == "a\ud83d"
+        pieces = [piece.text async for piece in model.stream(Request(messages=[{"role": "user", "content": "hi"}]))]
+        assert "".join(pieces) == "b\ud83d"
+        await model.aclose()
 
 
 def test_server_speaks_the_protocol_from_a_thread() -> None:

@@ -113,8 +113,8 @@ class VectorIndex:
     def keys(self, collection: str) -> frozenset[str]:
         """Return the keys that a collection has."""
         with self._lock:
-            rows = self._connection.execute("SELECT DISTINCT key FROM vectors WHERE collection = ?", (collection,))
-            return frozenset(str(key) for (key,) in rows)
+            query = "SELECT DISTINCT key FROM vectors WHERE collection = ?"
+            return frozenset(_text(key) for (key,) in self._connection.execute(query, (_bound(collection),)))
 
     def add(self, collection: str, items: Sequence[IndexItem], vectors: Sequence[Sequence[float]]) -> None:
         """Add items; existing ones are replaced.
@@ -133,7 +133,13 @@ class VectorIndex:
         if longest > MAX_DIMENSIONS:
             raise ConfigError(f"a vector has at most {MAX_DIMENSIONS} numbers, not {longest}")
         rows = [
-            (collection, item.key, item.place, item.text, *_stored(array("f", _normalized(vector))))
+            (
+                _bound(collection),
+                _bound(item.key),
+                item.place,
+                _bound(item.text),
+                *_stored(array("f", _normalized(vector))),
+            )
             for item, vector in zip(items, vectors, strict=True)
         ]
         with self._lock, self._connection:
@@ -149,9 +155,9 @@ class VectorIndex:
         """
         with self._lock, self._connection:
             if keys is None:
-                self._connection.execute("DELETE FROM vectors WHERE collection = ?", (collection,))
+                self._connection.execute("DELETE FROM vectors WHERE collection = ?", (_bound(collection),))
             else:
-                rows = [(collection, key) for key in keys]
+                rows = [(_bound(collection), _bound(key)) for key in keys]
                 self._connection.executemany("DELETE FROM vectors WHERE collection = ? AND key = ?", rows)
             self._loaded.pop(collection, None)
 
@@ -192,7 +198,7 @@ class VectorIndex:
             least = heapq.nlargest(top_k, scores.values())
         near = sorted(item_id for item_id, score in scores.items() if score >= least[-1])
         return [
-            Match(collection, text, key, place, scores[item_id])
+            Match(collection, _text(text), _text(key), place, scores[item_id])
             for start in range(0, len(near), COMPARED_AT_ONCE)
             for item_id, text, key, place in self._select(
                 "id, text, key, place", near[start : start + COMPARED_AT_ONCE]
@@ -211,7 +217,7 @@ class VectorIndex:
             rows: dict[int, list[tuple[int, bytes, float]]] = {}
             column = "codes" if self._numpy is None else "vector"
             query = f"SELECT id, {column}, error FROM vectors WHERE collection = ? ORDER BY id"  # noqa: S608  # one of two names
-            for row in self._connection.execute(query, (collection,)):
+            for row in self._connection.execute(query, (_bound(collection),)):
                 rows.setdefault(len(row[1]), []).append(row)
             loaded = self._loaded[collection] = dict(self._made(size, items) for size, items in rows.items())
         return loaded
@@ -235,6 +241,19 @@ def _hint(count: int) -> None:
         logger.warning(
             "searching %s vectors is several times as fast with NumPy: pip install 'tavernkit[numpy]'", count
         )
+
+
+def _bound(text: str) -> str | bytes:
+    """Return a text as SQLite takes it: one with half a character is stored as bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def _text(stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
 
 
 def _stored(vector: array[float]) -> tuple[bytes, bytes, float]:

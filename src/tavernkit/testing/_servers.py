@@ -279,7 +279,7 @@ def _text_events(events: Sequence[JsonObject]) -> list[JsonObject]:
 
 async def _events(events: Sequence[JsonObject], *, hang: bool = False, done: bool = True) -> AsyncGenerator[bytes]:
     for event in events:
-        yield f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
+        yield f"data: {json.dumps(event)}\n\n".encode()
     if hang:
         await asyncio.Event().wait()
     if done:
@@ -292,4 +292,4 @@ async def _portions(chunks: Sequence[bytes]) -> AsyncGenerator[bytes]:
 
 
 def _json(body: Json, *, status: int = 200, headers: dict[str, str] | None = None) -> HttpReply:
-    return HttpReply(status, json.dumps(body, ensure_ascii=False).encode(), headers=headers or {})
+    return HttpReply(status, json.dumps(body).encode(), headers=headers or {})
