@@ -33,9 +33,10 @@ $(BASE_READY): requirements/base.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
-$(READY): requirements/dev.txt pyproject.toml
+$(READY): requirements/dev.txt requirements/vocabularies.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-compile --require-hashes --no-deps -r requirements/vocabularies.txt
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
@@ -71,6 +72,7 @@ test-matrix: $(READY) ## Run the tests on other versions of Python, downloaded i
 	  echo "Python $$version" && \
 	  $(BIN)/uv venv --quiet --allow-existing --python $$version .venvs/$$version || { echo "skipped: it cannot be installed here"; continue; }; \
 	  $(BIN)/uv pip install --quiet --python .venvs/$$version --require-hashes -r requirements/dev.txt && \
+	  $(BIN)/uv pip install --quiet --python .venvs/$$version --require-hashes --no-deps -r requirements/vocabularies.txt && \
 	  $(BIN)/uv pip install --quiet --python .venvs/$$version --no-deps --editable . && \
 	  .venvs/$$version/bin/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS) || exit 1; \
 	done
@@ -137,6 +139,7 @@ lock: $(READY) ## Make the lock files from pyproject.toml
 	$(BIN)/uv pip compile --universal --python-version 3.11 --extra all --group dev --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package tavernkit --constraint requirements/dev.txt pyproject.toml -o requirements/base.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --extra all --group dev --group docs --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/docs.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --group vocabularies --no-deps --generate-hashes --no-header -o requirements/vocabularies.txt
 
 coverage: $(READY) ## Measure which lines of src the tests run, including subprocesses
 	$(BIN)/coverage erase

@@ -358,13 +358,13 @@ def test_doctor_says_which_tokenizer_stands_in(tavernkit: Tavernkit, tmp_path: P
         [found] = json.loads(tavernkit("doctor", str(user), "--json").out)["found"]
         return "\n".join(found["unsupported"])
 
-    claude = {"main_api": "openai", "oai_settings": {"chat_completion_source": "claude", "claude_model": "claude-3"}}
-    assert "token counts: cl100k_base is used instead of claude" in unsupported(**claude)
+    cohere = {"main_api": "openai", "oai_settings": {"chat_completion_source": "cohere", "cohere_model": "command-r"}}
+    assert "token counts: qwen3 is used instead of command-r" in unsupported(**cohere)
     assert "token counts" not in unsupported(main_api="openai", oai_settings={"openai_model": "gpt-4o"})
     assert "token counts: SillyTavern lets ooba count" in unsupported(main_api="textgenerationwebui")
     (user.parent / "_cache").mkdir()
-    write_tokenizer(user.parent / "_cache" / "claude.json")
-    assert "token counts" not in unsupported(**claude)
+    write_tokenizer(user.parent / "_cache" / "command-r.json")
+    assert "token counts" not in unsupported(**cohere)
 
 
 def test_doctor_reads_every_kind_of_file_and_counts_it(tavernkit: Tavernkit, tmp_path: Path) -> None:

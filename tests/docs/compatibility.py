@@ -84,7 +84,7 @@ ABOUT = {
 }
 
 
-NEED_FILES = ("risu_ai/conversations", "silly_tavern/build_chat_models", "silly_tavern/token_counts")
+NEED_FILES = ("silly_tavern/build_chat_models", "silly_tavern/token_counts")
 """Surfaces with cases that need tokenizer files which may not be shipped."""
 
 
@@ -127,7 +127,7 @@ BEYOND = """
 - **Cards cannot use the network.** A card cannot make TavernKit fetch anything. RisuAI's low-level Lua functions and
   the tool servers of modules are off until the application allows them.
 - **Inexact token counts are marked.** If a model's vocabulary is missing, the plan names the tokenizer that was used
-  instead. You can supply files: `tokenizers=DIR`, `tavernkit tokenizers fetch`.
+  instead. You can supply it: see [Token counting](guides/from-sillytavern.md#token-counting).
 
 ## Not supported
 

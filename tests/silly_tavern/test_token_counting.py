@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,7 @@ from tavernkit.budget import _file_tokenizer
 from tavernkit.silly_tavern import TokenizerFiles
 from tavernkit.silly_tavern._files.preset import MODEL_KEYS
 from tavernkit.silly_tavern._files.settings import Settings
+from tavernkit.silly_tavern._token_counting import vocabularies
 from tavernkit.silly_tavern._token_counting.choice import (
     BEST_MATCH,
     NAMES,
@@ -157,6 +159,60 @@ def test_any_text_can_be_counted(name: str, text: str):
     assert bundled_counter(name)(text) >= 0
 
 
+@pytest.fixture
+def no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No package that brings vocabularies is installed."""
+    monkeypatch.setattr(vocabularies, "installed_file", lambda package, place: None)
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of packages, found before all others."""
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("litellm", "novelai_api"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('it is not imported')", "utf-8")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path
+
+
+def test_an_installed_package_may_bring_the_vocabulary(packages: Path):
+    assert not load_vocabulary("claude", None, refuse).exact
+    vocabulary = VOCABULARIES["claude"]
+    assert vocabulary.installed is not None
+    path = packages.joinpath(*vocabulary.installed)
+    path.parent.mkdir(parents=True)
+    write_tokenizer(path)
+    found = load_vocabulary("claude", None, refuse)
+    assert found.exact
+    assert found.count("the hi") == 3
+    encode = token_encoder("claude", None)
+    assert encode is not None
+    assert encode("the hi") == [11, 1, 9]
+
+
+def test_a_given_file_goes_before_that_of_a_package(packages: Path, tmp_path: Path):
+    vocabulary = VOCABULARIES["claude"]
+    assert vocabulary.installed is not None
+    path = packages.joinpath(*vocabulary.installed)
+    path.parent.mkdir(parents=True)
+    path.write_text("no JSON", "utf-8")
+    write_tokenizer(tmp_path / "claude.json")
+    assert load_vocabulary("claude", TokenizerFiles(tmp_path), refuse).exact
+    told: list[str] = []
+    assert not load_vocabulary("claude", None, told.append).exact
+    assert "anthropic_tokenizer.json cannot be used" in told[0]
+
+
+@pytest.mark.parametrize("spec", [None, ModuleSpec("litellm", None)])
+def test_a_module_of_the_same_name_is_no_package(spec: ModuleSpec | None, monkeypatch: pytest.MonkeyPatch):
+    module = ModuleType("litellm")
+    module.__spec__ = spec
+    monkeypatch.setitem(sys.modules, "litellm", module)
+    assert not load_vocabulary("claude", None, refuse).exact
+
+
+@pytest.mark.usefixtures("no_packages")
 def test_a_stand_in_says_for_what_it_stands_and_how_far_off_it_may_be():
     vocabulary = load_vocabulary("claude", None, refuse)
     assert not vocabulary.exact
@@ -221,6 +277,7 @@ def test_compressed_files_are_read_within_limits(tmp_path: Path, monkeypatch: py
     assert all("command-a.json.gz cannot be used" in each for each in told)
 
 
+@pytest.mark.usefixtures("no_packages")
 def test_a_file_that_cannot_be_read_is_reported_and_the_stand_in_counts(tmp_path: Path):
     (tmp_path / "claude.json").write_text("no JSON", "utf-8")
     told: list[str] = []
@@ -261,6 +318,7 @@ def test_a_sentencepiece_file_without_its_package_is_told(tmp_path: Path, monkey
     assert "nerdstash.model cannot be used" in told[0]
 
 
+@pytest.mark.usefixtures("no_packages")
 def test_token_ids_are_given_only_by_the_tokenizer_itself():
     encode = token_encoder("o200k_base", None)
     assert encode is not None
@@ -269,6 +327,7 @@ def test_token_ids_are_given_only_by_the_tokenizer_itself():
     assert token_encoder("estimate", None) is None
 
 
+@pytest.mark.usefixtures("no_packages")
 def test_a_plan_says_when_a_tokenizer_stands_in():
     plan = build(preset=preset(chat_completion_source="claude", claude_model="claude-3"))
     assert "is used instead of claude" in plan.counting_note
@@ -276,6 +335,7 @@ def test_a_plan_says_when_a_tokenizer_stands_in():
     assert build().counting_note == ""
 
 
+@pytest.mark.usefixtures("no_packages")
 @pytest.mark.parametrize("source", sorted(NAMES))
 def test_every_source_whose_tokenizer_is_missing_says_so(source: str):
     for pattern, name in NAMES[source]:

@@ -79,6 +79,25 @@ def forget_file_tokenizers() -> None:
     _cache.clear()
 
 
+def installed_file(package: str, place: str) -> Path | None:
+    """Return a file that an installed package brings, without importing the package.
+
+    Args:
+        package: The package.
+        place: The file's path in it.
+    """
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):  # it is broken
+        return None
+    folders = spec.submodule_search_locations if spec is not None else None
+    return next((path for folder in folders or () if (path := Path(folder, place)).is_file()), None)
+
+
+CLAUDE_FILE = ("litellm", "litellm_core_utils/tokenizers/anthropic_tokenizer.json")
+"""A package that many programs have anyway, and Claude's vocabulary in it."""
+
+
 def _load_or_error(path: str | os.PathLike[str]) -> FileTokenizer | Exception:
     try:
         return FileTokenizer(path)

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import FrozenJson, LazySequence, is_mapping
-from tavernkit.budget._adapters import ModelAdapter
+from tavernkit.budget._adapters import FileAdapter, ModelAdapter
 from tavernkit.budget._estimator import TokenEstimator, default_estimator
+from tavernkit.budget._file_tokenizer import CLAUDE_FILE, installed_file
 from tavernkit.budget._tokenizers import get_tokenizer
 from tavernkit.cache._history_cut import CutCosts, HistoryUnit, first_kept
 from tavernkit.prompt._block import Omission
@@ -57,6 +58,9 @@ _TOKENIZERS = (
 
 _EXACT = frozenset({1, 2})
 """RisuAI's numbers of OpenAI's own tokenizers: their token ids are exact."""
+
+_CLAUDE = 6
+"""RisuAI's number of Claude's tokenizer, which an installed package may have."""
 
 
 class MessageCounter:
@@ -103,6 +107,9 @@ def encoder(model: str) -> Callable[[str], Sequence[int]] | None:
 
 def _estimator(model: str) -> Estimator:
     number = model_info(model).tokenizer
+    file = installed_file(*CLAUDE_FILE) if number == _CLAUDE else None
+    if file is not None:
+        return _of_file(str(file))
     name = _TOKENIZERS[number] if 0 <= number < len(_TOKENIZERS) else None
     return default_estimator() if name is None else _named(name)
 
@@ -111,6 +118,11 @@ def _estimator(model: str) -> Estimator:
 def _named(name: str) -> TokenEstimator:
     """Return the estimator of a tokenizer, with its cached counts."""
     return TokenEstimator(default=ModelAdapter(name))
+
+
+@cache
+def _of_file(path: str) -> TokenEstimator:
+    return TokenEstimator(default=FileAdapter(path))
 
 
 OLDEST = "the context is too small: the oldest chat items go first"

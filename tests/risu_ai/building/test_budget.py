@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tavernkit.budget._file_tokenizer import CLAUDE_FILE
 from tavernkit.errors import MaxTokensExceededError
 from tavernkit.risu_ai import Builder, RisuPlan, Settings
 from tavernkit.risu_ai._budget import MessageCounter, blank_removable, drop_oldest
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._memory import MemoryModels
+from tests.budget.tokenizer_files import write_tokenizer
 from tests.risu_ai.building.scene import Characters, build, character, contents, inputs, omitted, preset
 
 WHOLE_CHAT = {"type": "chat", "rangeStart": 0, "rangeEnd": "end"}
@@ -127,3 +131,23 @@ def test_what_may_not_be_blanked_stays_and_the_sum_is_reported():
 def test_a_second_turn_counts_from_memory():
     builder = Builder(**inputs(character=character()))
     assert contents(builder.build()) == contents(builder.build())
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_claude_is_counted_with_the_vocabulary_of_an_installed_package(
+    damaged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    package, place = CLAUDE_FILE
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, package, raising=False)
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").touch()
+    stand_in = MessageCounter("claude-3-5-sonnet-20240620").text("the hi the hi")
+    path = tmp_path / package / place
+    path.parent.mkdir(parents=True)
+    write_tokenizer(path)
+    if damaged:
+        path.write_text("no JSON", "utf-8")
+    assert stand_in == 4
+    assert MessageCounter("claude-3-5-sonnet-20240620").text("the hi the hi") == (4 if damaged else 6)
+    assert MessageCounter("gpt4o").text("the hi the hi") == 4

@@ -17,7 +17,7 @@ from ahocorasick_rs import AhoCorasick, MatchKind
 
 from tavernkit._dataclass import dataclass
 from tavernkit._lazy import read_data
-from tavernkit.budget._file_tokenizer import load_file_tokenizer
+from tavernkit.budget._file_tokenizer import CLAUDE_FILE, installed_file, load_file_tokenizer
 from tavernkit.budget._tokenizers import (
     WORD_VOCABULARIES,
     BundledTokenizer,
@@ -40,13 +40,14 @@ class Vocabulary:
     """Where a family's vocabulary comes from.
 
     ``bundled`` is the vocabulary of ``splintr-rs``; if ``off_by`` says how far it may be off, it is only a substitute
-    for SillyTavern's ``file``. Vocabularies of OpenAI (``tiktoken``) count a message by its parts, all others
-    as one text.
+    for SillyTavern's ``file``, which an ``installed`` package may have under another name. Vocabularies of OpenAI
+    (``tiktoken``) count a message by its parts, all others as one text.
     """
 
     bundled: str
     tiktoken: bool = False
     file: str = ""
+    installed: tuple[str, str] | None = None
     off_by: str = ""
     symbols: bool = False
     normal_form: str = ""
@@ -64,7 +65,9 @@ VOCABULARIES: Mapping[str, Vocabulary] = {
     "o200k_base": Vocabulary("o200k_base", tiktoken=True),
     "p50k_base": Vocabulary("cl100k_base", tiktoken=True, off_by=_FEW),
     "r50k_base": Vocabulary("cl100k_base", tiktoken=True, off_by=_FEW),
-    "gpt2": Vocabulary("cl100k_base", file="gpt2.json", off_by=_FEW),
+    "gpt2": Vocabulary(
+        "cl100k_base", file="gpt2.json", installed=("novelai_api", "tokenizers/gpt2_tokenizer.json"), off_by=_FEW
+    ),
     "llama": Vocabulary("llama2"),
     "llama3": Vocabulary("llama3", symbols=True),
     "mistral": Vocabulary("mistral_v1"),
@@ -72,13 +75,28 @@ VOCABULARIES: Mapping[str, Vocabulary] = {
     "deepseek": Vocabulary("deepseek_v3", symbols=True),
     "nemo": Vocabulary("mistral_v3", symbols=True),
     "qwen2": Vocabulary("qwen3", symbols=True, normal_form="NFC"),
-    "claude": Vocabulary("cl100k_base", file="claude.json", off_by="by 8 % on average, single texts by up to 133 %"),
+    "claude": Vocabulary(
+        "cl100k_base",
+        file="claude.json",
+        installed=CLAUDE_FILE,
+        off_by="by 8 % on average, single texts by up to 133 %",
+    ),
     "command-r": Vocabulary("qwen3", file="command-r.json", off_by="by 10 % on average"),
     "command-a": Vocabulary("qwen3", file="command-a.json", off_by="by 10 % on average"),
     "jamba": Vocabulary("llama2", file="jamba.model", off_by="by 11 % on average"),
     "yi": Vocabulary("llama2", file="yi.model", off_by="by more than 10 %"),
-    "nerdstash": Vocabulary("llama2", file="nerdstash.model", off_by="by more than 10 %"),
-    "nerdstash_v2": Vocabulary("llama2", file="nerdstash_v2.model", off_by="by more than 10 %"),
+    "nerdstash": Vocabulary(
+        "llama2",
+        file="nerdstash.model",
+        installed=("novelai_api", "tokenizers/nerdstash_v1.model"),
+        off_by="by more than 10 %",
+    ),
+    "nerdstash_v2": Vocabulary(
+        "llama2",
+        file="nerdstash_v2.model",
+        installed=("novelai_api", "tokenizers/nerdstash_v2.model"),
+        off_by="by more than 10 %",
+    ),
 }
 
 _TIKTOKEN: Mapping[str, str] = {
@@ -153,7 +171,7 @@ def vocabulary_of(family: str) -> str:
 
 
 def load_vocabulary(name: str, files: TokenizerFiles | None, warn: Warn) -> VocabularyInUse:
-    """Load a vocabulary: the bundled one if it is exact, else the file's, else the bundled substitute.
+    """Load a vocabulary: the bundled one if it is exact, else a file's or a package's, else the bundled substitute.
 
     Args:
         name: A key of ``VOCABULARIES``, or ``ESTIMATE``.
@@ -163,18 +181,25 @@ def load_vocabulary(name: str, files: TokenizerFiles | None, warn: Warn) -> Voca
     if name == ESTIMATE:
         return VocabularyInUse(name, estimate)
     vocabulary = VOCABULARIES[name]
-    if not vocabulary.exact and vocabulary.file and files is not None:
-        path = files.find(vocabulary.file)
-        if path is not None:
-            try:
-                return VocabularyInUse(name, _file_counter(path), vocabulary.tiktoken)
-            except (OSError, ValueError, ImportError) as error:
-                warn(f"the tokenizer file {path.name} cannot be used: {error}")
+    path = _file_of(vocabulary, files)
+    if path is not None:
+        try:
+            return VocabularyInUse(name, _file_counter(path), vocabulary.tiktoken)
+        except (OSError, ValueError, ImportError) as error:
+            warn(f"the tokenizer file {path.name} cannot be used: {error}")
     stands_in = ""
     if not vocabulary.exact:
         stands_in = f"{vocabulary.bundled} is used instead of {name}: counts may be off {vocabulary.off_by}"
     by_word = vocabulary.bundled in WORD_VOCABULARIES
     return VocabularyInUse(name, _Deferred(name), vocabulary.tiktoken, stands_in, by_word)
+
+
+def _file_of(vocabulary: Vocabulary, files: TokenizerFiles | None) -> Path | None:
+    """Return the file of a vocabulary that is not bundled: the given one, else that of an installed package."""
+    if vocabulary.exact or not vocabulary.file:
+        return None
+    given = files.find(vocabulary.file) if files is not None else None
+    return given or (installed_file(*vocabulary.installed) if vocabulary.installed is not None else None)
 
 
 def token_encoder(name: str, files: TokenizerFiles | None) -> Callable[[str], list[int]] | None:
@@ -189,7 +214,7 @@ def token_encoder(name: str, files: TokenizerFiles | None) -> Callable[[str], li
         return None
     if vocabulary.exact:
         return lambda text: get_tokenizer(vocabulary.bundled).encode(text)
-    path = files.find(vocabulary.file) if vocabulary.file and files is not None else None
+    path = _file_of(vocabulary, files)
     if path is None:
         return None
     if path.suffix == ".model":

@@ -11,6 +11,7 @@ from typing import Any
 
 from tavernkit._turns import OnPiece, ToolOutcome
 from tavernkit._values import thaw
+from tavernkit.budget._file_tokenizer import CLAUDE_FILE, installed_file
 from tavernkit.dialects._attachments import Attachment
 from tavernkit.errors import MaxTokensExceededError, PipelineError, TavernKitError
 from tavernkit.models._reply import Reply, ReplyPiece, ToolCall
@@ -166,8 +167,8 @@ class Conversation:
 
     async def run(self) -> object:
         steps = [await self.step(operation) for operation in self.operations]
-        if self.chat.settings.preset.ai_model.startswith("claude"):
-            raise UnavailableError("Claude's tokenizer is not bundled: inputTokens are close", {"steps": steps})
+        if self.chat.settings.preset.ai_model.startswith("claude") and installed_file(*CLAUDE_FILE) is None:
+            raise UnavailableError("the vocabulary claude: inputTokens are close", {"steps": steps})
         return {"steps": steps, "final": self.final()}
 
     async def step(self, operation: dict[str, Any]) -> dict[str, Any]:
