@@ -8,7 +8,7 @@ import pytest
 
 from tavernkit.silly_tavern import ChatMessage
 from tavernkit.silly_tavern._chat.attachments import inline_media, picture_tokens, size_of_data_url
-from tests.silly_tavern.scene import preset
+from tests.silly_tavern.scene import build, preset
 
 
 def png(width: int, height: int) -> str:
@@ -89,3 +89,26 @@ def test_video_goes_only_to_models_that_take_it():
     line = message({"type": "video", "url": "data:video/mp4;base64,AA", "duration": 2.5})
     assert parts(line) == []
     assert parts(line, chat_completion_source="makersuite", google_model="gemini-2.5-pro") == [("video_url", 3 * 263)]
+
+
+def test_openrouters_list_says_which_media_a_model_takes():
+    source = {"chat_completion_source": "openrouter", "openrouter_model": "a/b", "media_inlining": True}
+    listed = [{"id": "a/b", "architecture": {"input_modalities": ["text", "image"]}}]
+    items = [{"type": kind, "url": png(9, 9), "title": kind} for kind in ("image", "video")]
+    line = {"name": "Mira", "is_user": True, "mes": "Look.", "extra": {"media": items}}
+
+    def reasons(**changes: Any) -> list[str]:
+        plan = build(preset=preset(**source), history=[line], **changes)
+        sent = plan.messages[-1].attachments or ()
+        left_out = [each for each in plan.omissions if each.kind == "attachment"]
+        assert len(sent) + len(left_out) == (2 if changes else 1)  # both are left out for the same reason
+        return [each.reason for each in left_out]
+
+    assert "model_list=" in reasons()[0]
+    assert reasons(model_list=listed) == ["a/b takes no video input, as far as SillyTavern knows"]
+    assert reasons(model_list=[{"id": "a/b", "architecture": {"input_modalities": "image"}}, *listed])
+    other = preset(chat_completion_source="mistralai", mistralai_model="pixtral", media_inlining=True)
+    plan = build(preset=other, history=[line])
+    assert [each.reason for each in plan.omissions if each.kind == "attachment"] == [
+        "the list of models of mistralai, which says what a model takes, is not known"
+    ]

@@ -151,4 +151,4 @@ class SillyTavernInputs(CommonInputs, total=False):
     tokenizers: TokenizerFiles | str | PathLike[str] | None
     """A folder of tokenizer files for models whose vocabulary is not shipped with TavernKit."""
     model_list: Sequence[Mapping[str, object]]
-    """OpenRouter's list of models, with the tokenizer of each."""
+    """OpenRouter's list of models, with the tokenizer and the inputs (text, pictures, …) of each."""

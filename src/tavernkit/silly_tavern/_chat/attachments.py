@@ -7,12 +7,12 @@ import binascii
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import js_round
 from tavernkit._text.traced import join
-from tavernkit._values import FrozenObject, JsonObject, is_mapping, is_sequence
+from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence
 from tavernkit.dialects._shapes import openai_part
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 
@@ -134,6 +134,20 @@ BY_MODEL_NAME = (
 )
 """Sources that accept pictures depending on the model's name."""
 
+BY_MODEL_LIST = (
+    "openrouter",
+    "mistralai",
+    "moonshot",
+    "aimlapi",
+    "chutes",
+    "electronhub",
+    "pollinations",
+    "nanogpt",
+    "workers_ai",
+    "fireworks",
+)
+"""Sources that accept what their list of models says. Only OpenRouter's can be given to a build (``model_list``)."""
+
 VISION_MODELS = (
     "chatgpt-4o-latest",
     "gpt-4-turbo",
@@ -187,6 +201,9 @@ VIDEO_MODELS = (
 )
 VIDEO_SOURCES = ("makersuite", "vertexai", "zai")
 
+ModelList: TypeAlias = Sequence[Mapping[str, object]]
+"""OpenRouter's list of models."""
+
 MediaSize = tuple[float, float]
 """Width and height in pixels."""
 
@@ -209,22 +226,20 @@ def inline_media(
     default_display: str,
     measure: Measure | None,
     resolve: Callable[[str], str] = str,
+    model_list: ModelList = (),
 ) -> list[InlineMedia] | None:
     """Return the attachments of a message that the model accepts; None if there are none.
 
     ``resolve`` returns the ``data:`` URL of a file, or an empty text if it cannot be read: SillyTavern then sends only
-    the text of the message.
+    the text of the message. ``model_list`` is OpenRouter's list of models.
     """
     if not preset.media_inlining:
         return None
     found: list[InlineMedia] = []
     some = False
     for item in shown_media(line.extra, default_display):
-        url, kind = item.get("url"), item.get("type", IMAGE)
-        if not isinstance(url, str) or not url:
-            continue
-        takes = takes_pictures(preset) if kind == IMAGE else takes_video(preset)
-        if not takes or kind not in (IMAGE, VIDEO, AUDIO):
+        url, kind = item.get("url"), _kind(item)
+        if not isinstance(url, str) or not url or not takes(kind, preset, model_list):
             continue
         some, url = True, resolve(url)
         if not url:
@@ -241,28 +256,48 @@ def inline_media(
     return found if some else None
 
 
-def why_not_sent(kind: object, preset: Preset) -> str:
-    """Return why media of a kind are not sent; empty if they are."""
+def why_not_sent(item: Mapping[str, object], preset: Preset, model_list: ModelList) -> str:
+    """Return why an attachment is not sent; empty if it is."""
     if not preset.media_inlining:
         return "the preset does not send media (media_inlining)"
-    kind = IMAGE if kind is None else kind
-    takes = takes_pictures(preset) if kind == IMAGE else takes_video(preset)
-    if takes and kind in (IMAGE, VIDEO, AUDIO):
+    kind, source = _kind(item), preset.chat_completion_source
+    if takes(kind, preset, model_list):
         return ""
-    return f"{preset.model or preset.chat_completion_source} takes no {kind} input, as far as SillyTavern knows"
+    if source == "openrouter" and not model_list:
+        return "OpenRouter's list of models, which says what a model takes, is not known (model_list=)"
+    if source in BY_MODEL_LIST and source != "openrouter":
+        return f"the list of models of {source}, which says what a model takes, is not known"
+    return f"{preset.model or source} takes no {kind} input, as far as SillyTavern knows"
 
 
-def takes_pictures(preset: Preset) -> bool:
-    """Return True if the source and model accept pictures. False for sources that need the provider's model list."""
-    source = preset.chat_completion_source
-    if source in ALWAYS:
-        return True
-    return source in BY_MODEL_NAME and any(mark in preset.model for mark in VISION_MODELS)
+def takes(kind: object, preset: Preset, model_list: ModelList = ()) -> bool:
+    """Return True if the source and model accept a kind of media; audio goes to models that accept videos.
+
+    Args:
+        kind: ``image``, ``video`` or ``audio``.
+        preset: The preset, which has the source and the model.
+        model_list: OpenRouter's list of models.
+    """
+    source, model = preset.chat_completion_source, preset.model
+    if kind not in (IMAGE, VIDEO, AUDIO):
+        return False
+    if source == "openrouter":
+        return kind in _listed_inputs(model, model_list)
+    if kind == IMAGE:
+        return source in ALWAYS or (source in BY_MODEL_NAME and any(mark in model for mark in VISION_MODELS))
+    return source in VIDEO_SOURCES and any(mark in model for mark in VIDEO_MODELS)
 
 
-def takes_video(preset: Preset) -> bool:
-    """Return True if the source and model accept videos and audio."""
-    return preset.chat_completion_source in VIDEO_SOURCES and any(mark in preset.model for mark in VIDEO_MODELS)
+def _listed_inputs(model: str, model_list: ModelList) -> Sequence[object]:
+    entry = next((each for each in model_list if each.get("id") == model), EMPTY_OBJECT)
+    architecture = entry.get("architecture")
+    inputs = architecture.get("input_modalities") if is_mapping(architecture) else None
+    return inputs if is_sequence(inputs) else ()
+
+
+def _kind(item: Mapping[str, object]) -> object:
+    kind = item.get("type")
+    return IMAGE if kind is None else kind
 
 
 def picture_tokens(size: MediaSize | None, quality: str) -> int:

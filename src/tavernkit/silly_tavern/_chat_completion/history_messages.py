@@ -10,7 +10,7 @@ from tavernkit._text.js_values import json_stringify
 from tavernkit._values import FrozenObject, LRUCache
 from tavernkit.dialects._shapes import openai_part
 from tavernkit.silly_tavern._caching.frozen_lore import FrozenLine
-from tavernkit.silly_tavern._chat.attachments import MEDIA_KEYS, Measure, inline_media, names_of, shown_media
+from tavernkit.silly_tavern._chat.attachments import MEDIA_KEYS, Measure, ModelList, inline_media, names_of, shown_media
 from tavernkit.silly_tavern._chat.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
 from tavernkit.silly_tavern._chat_completion.layout import HistoryEntry, Injected, PlacedMessage
 from tavernkit.silly_tavern._chat_completion.tools import ToolCalls, tool_calls
@@ -79,6 +79,7 @@ class HistoryConverter:
     core: Sequence[CoreMessage]
     media_display: str = "list"
     measure: Measure | None = None
+    model_list: ModelList = ()
     resolve: Callable[[str], str] = str
     with_tools: bool = False
     """True if past tool calls are sent as such."""
@@ -146,6 +147,7 @@ class HistoryConverter:
             default_display=self.media_display,
             measure=self.measure,
             resolve=self.resolve,
+            model_list=self.model_list,
         )
         if media is not None:
             text = openai_part("text", placed.content)

@@ -155,6 +155,7 @@ def assemble_chat(state: SillyTavernState) -> Assembled:
         core=state.core,
         media_display=context.settings.power_user.media_display,
         measure=context.measure_media,
+        model_list=context.model_list,
         resolve=_media(state),
         with_tools=tools_supported(preset),
         memory=_memory(state),

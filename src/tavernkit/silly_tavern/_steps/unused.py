@@ -68,7 +68,7 @@ def _report_media(state: SillyTavernState, lines: list[ChatMessage]) -> None:
             reason = (
                 "text completion sends no media"
                 if context.text_completion
-                else why_not_sent(item.get("type"), context.active_preset)
+                else why_not_sent(item, context.active_preset, context.model_list)
             )
             if item.get("url") and reason:
                 unsent.setdefault(reason, []).append(item)
