@@ -62,20 +62,21 @@ class RegexScriptError(TavernKitError):
 @lru_cache(COMPILED_PATTERNS)
 def regex_from_string(text: str) -> JSRegex | None:
     """Read the pattern of a script, with or without slashes; None if it is not a valid regular expression."""
+    # SillyTavern does not anchor this: what is after the flags is ignored, and only one line of the text is read.
     found = _PATTERN.search(text)
     if found is None:
         return None
     body, flags = found[2], found[3]
     try:
         if flags and (len(set(flags)) != len(flags) or not _ACCEPTED_FLAGS.issuperset(flags)):
-            return JSRegex.compile(text)
+            return JSRegex.compile(text)  # slashes and flags included
         return JSRegex.compile(body, flags)
     except JSRegexSyntaxError:
         return None
 
 
 def escape_macro_value(value: str) -> str:
-    """Escape the value of a macro so that it is literal in a pattern."""
+    """Escape the value of a macro so that it is literal in a pattern, hyphens in classes excepted."""
     return _SPECIAL.sub(lambda found: _ESCAPES.get(found[0]) or f"\\{found[0]}", value)
 
 
@@ -152,7 +153,7 @@ class Replacement:
                 raise RegexScriptError(
                     f"${digits} is a number, which trim strings cannot be taken from", code="type_error"
                 )
-            return number_to_string(offset) if offset else None
+            return number_to_string(offset) if offset else None  # the offset 0 is falsy, and so no text
         if number == len(groups) + 1:
             return match.input
         if number == len(groups) + 2 and match.named:
@@ -162,6 +163,7 @@ class Replacement:
     def _trimmed(self, value: str) -> str:
         for trim_string in self._trim_strings:
             self._take(TRIM_WORK + len(value))
+            # Only here does SillyTavern use the speaker's name for the character.
             unwanted = self._expand(trim_string, character=self._character)
             value = value.replace(unwanted, "") if unwanted else value
         return value
@@ -170,6 +172,7 @@ class Replacement:
 @lru_cache(maxsize=COMPILED_PATTERNS)
 def _split_references(replace_string: str) -> Sequence[str | None]:
     """Split a replacement into text, number, name, text, number, name, and so on up to a last text."""
+    # In SillyTavern, too, a digit after the macro changes its meaning: `{{match}}1` is the first group.
     template = _MATCH_MACRO.sub("$0", replace_string)
     pieces: list[str | None] = []
     # After the last ">" there are no names, and searching for the end of each would take quadratic time.

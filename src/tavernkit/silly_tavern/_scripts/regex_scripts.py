@@ -159,6 +159,7 @@ def applies(
     script: RegexScript, placement: int, *, is_markdown: bool, is_prompt: bool, is_edit: bool, depth: float | None
 ) -> bool:
     """Return True if a script is meant for a text, like ``RegexScript.applies_to()``, but without checks."""
+    # A script with neither flag changes what is stored, once: it does not run again for the display or the prompt.
     if script.markdown_only or script.prompt_only:
         wanted = (script.markdown_only and is_markdown) or (script.prompt_only and is_prompt)
     else:
@@ -402,7 +403,7 @@ def _text(value: Json) -> str:
 
 
 def _limit(value: Json, floor: float) -> float | None:
-    """Return a depth limit; None if it is null, not a number, or below its minimum."""
+    """Return a depth limit; None if it is null, not a number, or below its minimum. Numbers may be text."""
     number = math.nan if value is None else to_number(value)
     return number if number >= floor else None
 

@@ -125,6 +125,7 @@ def _wrong_character(entry: Entry, position: int, state: PassState) -> bool:
     character_filter = entry.character_filter
     if not character_filter.names:
         return False
+    # Without a speaker, "only for" keeps the entry out and "not for" does not.
     speaker = state.scan_input.speaker
     listed = speaker is not None and speaker.name in character_filter.names
     return listed is character_filter.exclude
@@ -133,7 +134,7 @@ def _wrong_character(entry: Entry, position: int, state: PassState) -> bool:
 def _wrong_tags(entry: Entry, position: int, state: PassState) -> bool:
     character_filter = entry.character_filter
     speaker = state.scan_input.speaker
-    if not character_filter.tags or speaker is None:
+    if not character_filter.tags or speaker is None:  # without a speaker tags do not count, unlike names
         return False
     return speaker.tags.isdisjoint(character_filter.tags) is not character_filter.exclude
 
@@ -243,7 +244,7 @@ Lost = Callable[[Candidate, Verdict], None]
 
 
 def group_names(entry: Entry) -> list[str]:
-    """Return the groups of an entry, separated by commas."""
+    """Return the groups of an entry, separated by commas; spaces before the first name are part of it."""
     return [name for name in _SEPARATOR.split(entry.group) if name]
 
 
@@ -279,6 +280,7 @@ class GroupFilter:
                 self._groups.setdefault(name, []).append(candidate)
         if self._groups:
             order = own_keys(self._groups)
+            # SillyTavern compares the whole setting: an active entry of two groups takes neither of them.
             taken = {entry.group for entry in activated}
             for step in (self._filter_timed, self._filter_by_score):
                 for name in order:
@@ -315,6 +317,7 @@ class GroupFilter:
                 if not self._timed.is_sticky(member.timed_position):
                     self._remove(member, name, sticky[0])
         for effect in (self._timed.on_cooldown, self._timed.is_delayed_at):
+            # Also members that are removed already, or sticky: see ``_remove``.
             for member in members:
                 if effect(member.timed_position):
                     self._remove(member, name)
@@ -360,7 +363,7 @@ class GroupFilter:
     def _roll(self, members: list[Candidate]) -> Candidate | None:
         weights = [_weight(member.entry) for member in members]
         roll = self._random() * to_number(_sum(weights))
-        if math.isnan(roll):  # weights that are text add up to text
+        if math.isnan(roll):  # weights that are text add up to text; nobody wins, and nobody is removed
             return None
         reached: object = 0
         for member, weight in zip(members, weights, strict=True):

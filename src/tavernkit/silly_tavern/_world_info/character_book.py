@@ -74,10 +74,10 @@ def _entry_to_world(raw: JsonObject, index: int) -> JsonObject:
         "comment": _or(raw, "comment", ""),
         "content": raw.get("content", UNDEFINED),
         "constant": _or(raw, "constant", False),
-        "selective": _or(raw, "selective", False),
+        "selective": _or(raw, "selective", False),  # new entries have true
         "order": raw.get("insertion_order", UNDEFINED),
         "position": position,
-        "disable": not truthy(raw.get("enabled", UNDEFINED)),
+        "disable": not truthy(raw.get("enabled", UNDEFINED)),  # an entry that does not say is switched off
         "addMemo": truthy(raw.get("comment", UNDEFINED)),
         "triggers": _or(extensions, "triggers", []),
         "uid": raw["id"],
@@ -117,7 +117,7 @@ def _entry_to_book(raw: JsonObject) -> JsonObject:
     converted["enabled"] = not truthy(raw.get("disable", UNDEFINED))
     in_front = "position" in raw and loose_equals(raw["position"], 0)
     converted["position"] = "before_char" if in_front else "after_char"
-    converted["use_regex"] = True
+    converted["use_regex"] = True  # always, as in SillyTavern
     given = raw.get("extensions")
     extensions: JsonObject = {key: thaw(value) for key, value in given.items()} if is_object(given) else {}
     for field, name in (
@@ -125,6 +125,7 @@ def _entry_to_book(raw: JsonObject) -> JsonObject:
         ("excludeRecursion", "exclude_recursion"),
         ("displayIndex", "display_index"),
     ):
+        # SillyTavern copies these three as they are: a missing field also removes the stored one.
         extensions.pop(name, None)
         if field in raw:
             extensions[name] = thaw(raw[field])

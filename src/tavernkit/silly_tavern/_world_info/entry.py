@@ -263,6 +263,7 @@ def parse_regex_key(key: str) -> JSRegex | None:
     if found is None or _BARE_SLASH.search(found[1]):
         return None
     try:
+        # SillyTavern unescapes only the first slash. Keys with the flag y hardly ever match: texts begin with a separator.
         return JSRegex.compile(found[1].replace("\\/", "/", 1), found[2])
     except JSRegexSyntaxError:
         return None
@@ -274,7 +275,7 @@ def may_hold_macro(key: str) -> bool:
 
 
 def is_one_word(key: str) -> bool:
-    """Return True if a key contains no white space; only such keys are matched as whole words."""
+    """Return True if a key contains no white space; others match inside of words, whatever the settings say."""
     return _BLANK.search(key) is None
 
 
@@ -282,6 +283,7 @@ def find_plain(key: str, text: str, *, whole_word: bool) -> int:
     """Find a plain key in a text of the same case; return its offset or -1."""
     if not whole_word or not is_one_word(key):
         return text.find(key)
+    # As ``\W`` does, this treats é, 日 and emoji as spaces: only ASCII letters and digits make words.
     places = occurrences(text, key)
     return next((at for at in places if stands_alone(text, at, at + len(key))), -1)
 
@@ -344,6 +346,7 @@ def split_keys(text: str) -> list[str]:
 
 
 def _end_of_key(text: str, start: int) -> int | None:
+    # The second slash closes the expression; any more of them mean nothing.
     slashes = 0
     for index in range(start, len(text)):
         if text[index] == "/" and text[index - 1 : index] != "\\":

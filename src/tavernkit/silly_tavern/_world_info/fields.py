@@ -69,7 +69,7 @@ def property_name(value: object) -> str:
 
 
 def number(value: object) -> float:
-    """Read a number for arithmetic: missing is NaN."""
+    """Read a number for arithmetic: missing is NaN, null is 0."""
     return math.nan if value is UNDEFINED else to_number(value)
 
 

@@ -120,6 +120,7 @@ def convert_foreign_world(parsed: Json) -> JsonObject | None:
         return None
     listed: Json = None
     convert: Callable[[JsonObject], Fields] | None = None
+    # Of several signs the last one counts.
     if "lorebookVersion" in parsed:
         listed, convert = parsed.get("entries"), _from_novel
     if parsed.get("kind") == "memory":
@@ -165,6 +166,7 @@ def _from_risu(raw: JsonObject) -> Fields:
     secondary = raw.get("secondkey", UNDEFINED)
     percent = raw.get("activationPercent")
     return {
+        # No key is one empty key, which never matches.
         "key": _split(raw.get("key", "")),
         "keysecondary": _split(secondary) if truthy(secondary) else [],
         "comment": raw.get("comment", UNDEFINED),
@@ -175,7 +177,7 @@ def _from_risu(raw: JsonObject) -> Fields:
         "disable": False,
         "addMemo": True,
         "probability": 100 if percent is None else percent,
-        "useProbability": True if percent is None else percent,
+        "useProbability": True if percent is None else percent,  # a number: 0 percent switches the roll off
     }
 
 

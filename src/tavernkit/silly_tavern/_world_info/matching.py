@@ -117,7 +117,10 @@ class Haystack:
         return piece
 
     def view(self, entry: Entry, depth: float, *, recursion: bool) -> View | None:
-        """Return what an entry sees at the global depth ``depth``; None if it scans no messages."""
+        """Return what an entry sees at the global depth ``depth``.
+
+        None if it scans no messages: then SillyTavern leaves out its other texts too.
+        """
         own = entry.scan_depth
         depth = depth if own is None else own
         if depth <= 0:
@@ -279,6 +282,7 @@ class Matcher:
         if not entry.keys or not entry.secondary_keys:
             return primary
         secondary = sum(self._has_raw(key, entry, view) for key in entry.secondary_keys)
+        # Unlike in the scan, a missing logic has no default here, and ``selective`` does not count.
         logic = entry.raw.get("selectiveLogic")
         if logic == AND_ANY and not isinstance(logic, bool):
             return primary + secondary

@@ -128,6 +128,7 @@ _POSITIONS = {int(position): position for position in Position}
 
 
 def _position(entry: Entry) -> Position | None:
+    # An entry with another value, the text "0" too, is active but has no place.
     value = entry.position
     if type(value) is int:
         return _POSITIONS.get(value)

@@ -163,6 +163,7 @@ class Scan:
         for position in sorted(self._pool):
             entry = self.books.entry(position)
             identity = entry.identity
+            # Only listed entries stay failed: SillyTavern rolls again for a forced object.
             if entry in self._failed or identity in self.activated:
                 self._settled.add(position)
                 continue
@@ -173,6 +174,7 @@ class Scan:
                 forced_now.add(candidate.entry)
             found.append(candidate)
         if len(found) > 1:
+            # A forced object is not in SillyTavern's list: its index is -1, and so it comes first.
             found.sort(
                 key=lambda one: (not self.timed.is_sticky(one.timed_position), -1 if one.forced else one.position)
             )
@@ -195,7 +197,7 @@ class Scan:
         view = self.haystack.view(
             entry,
             self.input.settings.depth + self._skew,
-            recursion=state.type is not PassType.MIN_ACTIVATIONS,
+            recursion=state.type is not PassType.MIN_ACTIVATIONS,  # these passes do not see activated lore
         )
         verdict = match_keys(entry, keys, view, self._matcher, state.number)
         if verdict.reason is Reason.KEY:
@@ -237,6 +239,7 @@ class Scan:
         """Accept candidates until the budget is used up."""
         for candidate in candidates:
             entry = candidate.entry
+            # Once the budget is used up it stays so, in later passes too.
             if self.overflowed and not entry.ignore_budget:
                 self._refuse(candidate, state)
                 continue
@@ -255,6 +258,7 @@ class Scan:
                 continue
             content = self.input.expand(self.content(entry))
             self.contents[entry] = content
+            # Counts from now on, even if it is refused or ignores the budget: the entries after it have less room.
             self.budget.add(content + "\n")
             if not entry.ignore_budget and self.budget.is_exceeded():
                 self.overflowed = True
@@ -267,6 +271,7 @@ class Scan:
 
     def _roll(self, candidate: Candidate) -> float | None:
         entry = candidate.entry
+        # The text "100" is rolled, unlike the number; a probability of 0 passes with a roll of exactly 0.
         if not entry.use_probability or strict_equals(entry.probability, 100):
             return None
         if self.timed.is_sticky(candidate.timed_position):
@@ -290,12 +295,17 @@ class Scan:
         return self.haystack.view(entry, self.input.settings.depth + self._skew, recursion=True)
 
     def content(self, entry: Entry) -> str:
-        """Return the current text of an entry: macros are expanded when it is accepted."""
+        """Return the current text of an entry.
+
+        Its macros are expanded when its turn comes. If that never happens because the budget is used up, it feeds the
+        next pass as written.
+        """
         made = self.contents.get(entry)
         return self.input.read(entry) if made is None else made
 
     def _next_pass(self, state: PassState, successful: list[Candidate]) -> PassType:
         settings = self.input.settings
+        # Entries that the budget refused feed recursion too.
         feeding = [candidate.entry for candidate in successful if not candidate.entry.prevent_recursion]
         next_type = PassType.STOP
         if not self.overflowed:
@@ -306,6 +316,7 @@ class Scan:
                 next_type = PassType.MIN_ACTIVATIONS
                 self._skew += 1
                 self._reach()
+        # Delayed entries get their pass even if recursion is off or the budget is used up.
         if next_type is PassType.STOP and self._levels:
             next_type = PassType.RECURSION
             self._level = self._levels.pop(0)
@@ -319,6 +330,7 @@ class Scan:
             return False
         depth = settings.depth + self._skew
         limit = settings.min_activations_depth_max
+        # SillyTavern checks the depth of the pass before: the last one looks one message beyond the limit.
         return not (limit > 0 and depth > limit) and depth <= len(self.input.messages)
 
     def _feed(self, chunk: str, number: int) -> None:

@@ -99,7 +99,7 @@ class WorldInfoSettings:
             depth=number("depth", 2),
             min_activations=number("min_activations", 0),
             min_activations_depth_max=number("min_activations_depth_max", 0),
-            budget=DEFAULT_BUDGET if budget > 100 else budget,
+            budget=DEFAULT_BUDGET if budget > 100 else budget,  # as SillyTavern does when it loads
             budget_cap=number("budget_cap", 0),
             include_names=flag("include_names", True),
             recursive=flag("recursive", False),
@@ -165,7 +165,10 @@ def select_books(
     chat: Iterable[WorldBook] = (),
     persona: Iterable[WorldBook] = (),
 ) -> SelectedBooks:
-    """Assign each book to one source: a book in several of them is global, else the chat's, else the persona's."""
+    """Assign each book to one source: a book in several of them is global, else the chat's, else the persona's.
+
+    A global book that is selected twice stays twice, with all its entries.
+    """
     for_all, for_chat, for_persona = tuple(global_), tuple(chat), tuple(persona)
     global_names = _names(for_all)
     in_chat = global_names | _names(for_chat)
@@ -326,7 +329,7 @@ class TokenBudget:
         self._uncounted += size
 
     def is_exceeded(self) -> bool:
-        """Return True if the limit is reached."""
+        """Return True if the limit is reached; SillyTavern refuses an entry that fits exactly."""
         if self._trusted and self._counted is not None:
             most = self._most_fed() + self._counted + self._uncounted + TOKENS_OVERHEAD
             if most < self.limit:

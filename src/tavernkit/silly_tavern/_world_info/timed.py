@@ -43,6 +43,7 @@ class TimedEffects:
         for key in own_keys(records):
             record = records[key]
             assert is_object(record)
+            # A scan at the same length, as for a swipe, drops the effects of the last one: the keys must match again.
             if self.length <= _number(record, "start") and not truthy(record.get("protected")):
                 del records[key]
                 continue
@@ -60,6 +61,7 @@ class TimedEffects:
                 self.active[effect].update(positions)
 
     def _start_cooldown(self, positions: list[int]) -> None:
+        # The cooldown that began with the activation is replaced: it begins again when the entry is no longer sticky.
         entry = self._books.entry(positions[0])
         if truthy(entry.raw.get("cooldown")):
             record = self._record(self._books.hash(positions[0]), entry.raw.get("cooldown"), protected=True)
