@@ -263,7 +263,7 @@ def parse_regex_key(key: str) -> JSRegex | None:
     if found is None or _BARE_SLASH.search(found[1]):
         return None
     try:
-        # SillyTavern unescapes only the first slash. Keys with the flag y hardly ever match: texts begin with a separator.
+        # SillyTavern unescapes only the first slash. Keys with the flag y hardly ever match: a separator comes first.
         return JSRegex.compile(found[1].replace("\\/", "/", 1), found[2])
     except JSRegexSyntaxError:
         return None
