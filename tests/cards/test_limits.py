@@ -4,10 +4,12 @@ import base64
 import io
 import json
 import struct
+import time
 import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from tavernkit.cards import Asset, Bundle, Character, Limits, load, to_bytes
 from tavernkit.cards._archive import open_archive
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._png import SIGNATURE, encode_chunk, placeholder_png, text_chunk
+from tavernkit.cards._silly_tavern import import_file
 from tavernkit.cards._source import BytesSource
 from tavernkit.cards.errors import UnsafeNameError, ZipError
 from tavernkit.errors import ConfigError, LimitExceededError
@@ -245,3 +248,21 @@ def test_the_text_chunks_of_a_picture_count_together() -> None:
     with pytest.raises(LimitExceededError, match="inflate to more than 20000 bytes") as refused:
         load(png_with(*[chunk] * 5), limits=Limits(max_total_bytes=20_000))
     assert refused.value.limit == "max_total_bytes"
+
+
+def test_backyard_lists_of_more_files_than_an_archive_may_have_are_read_up_to_that():
+    manifest = {"characters": ["c.json"], "scenarios": ["s.json", "gone.json"] * 50_000}
+    character = {"name": "Mira", "images": [{"path": "gone.png"}, {"path": "a.png"}] * 25_000}
+    members: dict[str, bytes | str] = {f"{number}.txt": b"" for number in range(1900)}
+    data = zip_of(
+        members
+        | {"manifest.json": json.dumps(manifest), "c.json": json.dumps(character), "s.json": "{}", "a.png": PICTURE},
+        method=zipfile.ZIP_STORED,
+    )
+    started = time.monotonic()
+    bundle = load(data)
+    imported = import_file(data, "byaf", now=datetime(2026, 1, 2, tzinfo=UTC))
+    assert time.monotonic() - started < 10
+    assert len(bundle.scenarios) == DEFAULT_LIMITS.max_entries // 2
+    assert "the archive lists 100000 files at once; the first 2000 were read" in bundle.warnings
+    assert len(imported.files) == DEFAULT_LIMITS.max_entries // 2 - 1

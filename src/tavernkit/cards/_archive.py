@@ -63,10 +63,14 @@ class Archive:
     start: int
     """The offset of the archive's first member; a picture may come before it."""
     _total: int = field(default=0, init=False)
+    _by_name: dict[str, Member] = field(default_factory=dict[str, Member], init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._by_name.update((member.name, member) for member in reversed(self.members))
 
     def find(self, name: str) -> Member | None:
         """Return the first member with exactly this name."""
-        return next((member for member in self.members if member.name == name), None)
+        return self._by_name.get(name)
 
     def find_ending(self, ending: str) -> Member | None:
         """Return the first member whose name has this ending; folders that macOS adds are skipped."""

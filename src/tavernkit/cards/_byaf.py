@@ -118,9 +118,17 @@ def read_parts(archive: Archive, warn: Warn) -> Parts:
     )
 
 
+def listed_files(value: object, archive: Archive, warn: Warn) -> Sequence[object]:
+    """Return what a list of files names, at most as many as an archive may have."""
+    files: Sequence[object] = value if is_sequence(value) else ()
+    most = archive.limits.max_entries
+    if len(files) > most:
+        warn(f"the archive lists {len(files)} files at once; the first {most} were read")
+    return files[:most]
+
+
 def _scenarios(archive: Archive, manifest: FrozenObject, warn: Warn) -> Iterator[tuple[str, FrozenObject]]:
-    listed = manifest.get("scenarios")
-    for path in listed if is_sequence(listed) else ():
+    for path in listed_files(manifest.get("scenarios"), archive, warn):
         member = _find(archive, path) if isinstance(path, str) else None
         if member is None:
             warn(f"the scenario file {path!r} is not in the archive")
@@ -161,9 +169,8 @@ def fingerprint(data: JsonObject) -> str:
 
 
 def _pictures(archive: Archive, parts: Parts, warn: Warn) -> Iterator[Asset]:
-    images = parts.character.get("images")
     folder = posixpath.dirname(parts.character_path)
-    for image in images if is_sequence(images) else ():
+    for image in listed_files(parts.character.get("images"), archive, warn):
         if is_mapping(image):
             yield from _picture(archive, "icon", text_of(image.get("path")), text_of(image.get("label")), folder, warn)
     for scenario, path in zip(parts.scenarios, parts.scenario_paths, strict=True):

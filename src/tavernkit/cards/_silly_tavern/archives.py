@@ -11,7 +11,16 @@ from tavernkit._dataclass import dataclass
 from tavernkit._values import FrozenObject, Json, JsonObject, is_mapping, is_object, is_sequence, thaw
 from tavernkit.cards._archive import LOCAL, Archive, Member, find_end, open_archive, read_directory_entry, unsafe_part
 from tavernkit.cards._assets import embedded_path
-from tavernkit.cards._byaf import Parts, card_data, example_messages, first_message, from_backyard, read_parts, text_of
+from tavernkit.cards._byaf import (
+    Parts,
+    card_data,
+    example_messages,
+    first_message,
+    from_backyard,
+    listed_files,
+    read_parts,
+    text_of,
+)
 from tavernkit.cards._fields import ignore
 from tavernkit.cards._limits import Limits
 from tavernkit.cards._silly_tavern.stored import chat_name, iso_time, sanitize
@@ -174,9 +183,8 @@ def import_byaf_parts(data: bytes, now: datetime, limits: Limits) -> ByafParts:
 
 
 def _pictures(archive: Archive, parts: Parts) -> Iterator[tuple[str, bytes]]:
-    images = parts.character.get("images")
     folder = posixpath.dirname(parts.character_path)
-    for image in images if is_sequence(images) else ():
+    for image in listed_files(parts.character.get("images"), archive, ignore):
         path = text_of(image.get("path")) if is_mapping(image) else ""
         full = posixpath.normpath(posixpath.join(folder, path)) if path else ""
         member = archive.find(full) or archive.find(path)
