@@ -114,7 +114,7 @@ class RegexScriptRunner:
         if known:
             if remembered is not None:
                 remembered[key] = known
-            return ScriptResult(known)
+            return ScriptResult(known)  # without what the scripts did besides: emotions and stored texts
         ready = chosen.ready
         text = fixed_texts.stretches.run(
             (chosen, version),
@@ -268,6 +268,7 @@ class _Call:
         except JSRegexSyntaxError as error:
             self._report(script, f"its pattern is not a regular expression ({error})")
             return text
+        # Any action takes the other way, even one that does not exist. `{{data}}` is not filled in on either.
         if not out.startswith("@@") and not compiled.actions:
             return self.expand(self._replaced(regex, text, out, 0))
         try:
@@ -288,7 +289,7 @@ class _Call:
         if out.startswith("@@emo "):
             self._feel(trim(compiled.script.out.removeprefix("@@emo ")))
             return text
-        if compiled.has("inject"):
+        if compiled.has("inject"):  # outside of a message, it is a replacement with the directive as its text
             self.varied += 1
             if self.index != -1:
                 self._need_message()
@@ -328,6 +329,7 @@ class _Call:
             following = regex.search(text, first.end, warn=self.give_up)
             matches, start = ([], 0) if following is None else ([following], following.end)
         top = compiled.has("move_top")
+        # Only together with the space after it; otherwise the directive stays.
         template = out.replace("@@move_top ", "", 1).replace("@@move_bottom ", "", 1)
         pieces = [self._replaced(regex, text, "", start)]
         size = 0
@@ -343,7 +345,7 @@ class _Call:
         found = None if source is None else regex.search(source, warn=self.give_up)
         if found is None:
             raise _NoEffectError("there is nothing to repeat in the message before")
-        words = out.split(" ")
+        words = out.split(" ")  # whatever the first is: with the tag, the directive may be missing
         match words[1] if len(words) > 1 else "end":
             case "end" | "":
                 return text + found.text
@@ -372,6 +374,8 @@ class _Call:
 
 
 def _moved(template: str, found: JSMatch) -> str:
+    """Fill in groups by number, then the whole match. RisuAI leaves names of groups, and CBS, as they are."""
+
     def group(digits: str) -> str:
         index = parse_int(digits)
         if index == 0:
@@ -392,6 +396,7 @@ def _moved(template: str, found: JSMatch) -> str:
 
 
 _STYLE = re.compile(r"<risu-style>(.*?)</risu-style>", re.DOTALL)
+# Other spellings of the placeholder stay in the text.
 _PLACE = re.compile(r'<style-data style-index="([0-9]+)" ?/?>')
 _PLACE_END = "</style-data>"
 
@@ -424,6 +429,9 @@ def restore_styles(text: str, styles: Sequence[str]) -> str:
 
 def run_translation_scripts(text: str, scripts: Sequence[RegexScript], *, warn: Warn | None = None) -> str:
     """Run ``edittrans`` scripts; raises ``JSRegexSyntaxError`` on a bad pattern or flag.
+
+    Here RisuAI is simpler than in other modes: flags are not cleaned (an empty one replaces the first match only), an
+    empty pattern is used, and there are no actions, no order and no CBS.
 
     Args:
         text: The translated text.

@@ -120,7 +120,10 @@ class CompiledScript:
         return self.has("move_top") or self.has("move_bottom")
 
     def regex_flags(self) -> str:
-        """The flags JavaScript gets: only known ones, each once, and at least one."""
+        """The flags JavaScript gets: only known ones, each once, and ``u`` if there are none.
+
+        A script that moves loses its first ``g``. With ``gg`` one is left, and the first match is lost.
+        """
         flags = self.flags or "g"
         if self.moves:
             flags = flags.replace("g", "", 1)
@@ -129,7 +132,7 @@ class CompiledScript:
 
 
 def in_order(scripts: Sequence[CompiledScript]) -> Sequence[CompiledScript]:
-    """Scripts by their order, highest first, if any has one; otherwise in the given order."""
+    """Scripts by their order, highest first, if any has one, even one of another mode; otherwise in the given order."""
     if all(script.order is None for script in scripts):
         return scripts
     return sort_descending(scripts, lambda script: script.order or 0)
@@ -292,7 +295,7 @@ def _has_cbs(script: RegexScript) -> bool:
 
 
 def _ready(compiled: CompiledScript) -> ReadyScript:
-    out = compiled.script.out.replace("$n", "\n")
+    out = compiled.script.out.replace("$n", "\n")  # also the beginning of `$name`
     if out.endswith(">") and "no_end_nl" not in compiled.actions:
         out += "\n"
     return ReadyScript(compiled, out, compiled.regex_flags())

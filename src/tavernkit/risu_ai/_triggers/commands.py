@@ -100,10 +100,10 @@ def _read(world: World, text: str, pipe: Pipe) -> Command:
     for word in words:
         if "=" in word:
             world.budget.check_time()
-            key, value, *_ = word.split("=")
+            key, value, *_ = word.split("=")  # a second sign cuts the value off
             named[key] = world.cbs(value)
     argument = " ".join(word for word in words if "=" not in word)
-    for mark in ("{{pipe}}", "{{slot}}"):
+    for mark in ("{{pipe}}", "{{slot}}"):  # only the first of each
         argument = replace_first(argument, mark, to_string(pipe), warn=world.warn)
     return Command(name, world.cbs(argument or pipe), named, pipe)
 
@@ -162,14 +162,14 @@ def _cut(line: Line, command: Command) -> Pipe:
         line.set_messages(messages[slice_index(start, count) : slice_index(end, count)])
     elif _NUMBER.fullmatch(command.argument):
         index = slice_index(parse_int(command.argument), count)
-        line.set_messages(messages[index : index + 1])
+        line.set_messages(messages[index : index + 1])  # RisuAI keeps what it meant to cut out
     else:
         line.set_messages(tuple(each for each in messages if each.raw.get("chatId") != command.argument))
     return command.pipe
 
 
 def _delete(line: Line, command: Command) -> Pipe:
-    """Keep only the last messages."""
+    """Keep only the last messages: as many as RisuAI meant to delete."""
     number = parse_int(command.argument)
     messages = line.world.chat.messages
     if number == number:
@@ -208,6 +208,7 @@ def _set_variable(line: Line, command: Command) -> str:
 
 def _add_variable(line: Line, command: Command) -> str:
     old = line.world.variables.get(_name(command))
+    # A variable that is not set is NaN, not 0.
     total = number_to_string(to_number(UNDEFINED if old is None else old) + to_number(command.argument))
     line.world.variables.set(_name(command), total)
     line.world.event("variable", _name(command), total)

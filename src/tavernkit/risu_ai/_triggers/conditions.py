@@ -38,10 +38,10 @@ def _holds(run: Run, condition: FrozenObject) -> bool:
     run.world.budget.check_time()
     match condition.get("type"):
         case "exists":
-            needle = run.cbs(run.cbs(condition.get("value")))
+            needle = run.cbs(run.cbs(condition.get("value")))  # twice, as in RisuAI
             depth = to_number(condition.get("depth"))
             found = search_messages(run.messages, needle, condition.get("type2"), depth, run.world.warn)
-            return found is not False
+            return found is not False  # an unknown kind of search passes
         case "var":
             left: object = run.get(to_string(condition.get("var", UNDEFINED)))
         case "value":
@@ -56,13 +56,14 @@ def _holds(run: Run, condition: FrozenObject) -> bool:
         return False
     operator = condition.get("operator")
     holds = _V1_OPERATORS.get(operator, _passes) if isinstance(operator, str) else _passes
-    return holds(run.cbs(left), right)
+    return holds(run.cbs(left), right)  # the text of a variable is expanded, too
 
 
 def _passes(left: str, right: str) -> bool:
     return True
 
 
+# The comparisons are negations of their opposites: what is not a number passes them all.
 _V1_OPERATORS: dict[str, Callable[[str, str], bool]] = {
     "=": lambda left, right: left == right,
     "!=": lambda left, right: left != right,
@@ -79,11 +80,12 @@ def search_messages(
     messages: Sequence[RisuMessage], needle: str, how: object, depth: float, warn: Warn | None
 ) -> bool | None:
     """Search for a text in the newest messages; None for an unknown kind of search."""
+    # A depth of 0 means all messages; a negative one leaves out so many of the first.
     recent = messages[slice_index(0 - depth, len(messages)) :]
     haystack = " ".join(message.data for message in recent)
     match how:
         case "strict":
-            return needle in haystack.split(" ")
+            return needle in haystack.split(" ")  # line ends and commas stick to words; a needle of two is never found
         case "loose":
             return utf16_find(js_lower(haystack), js_lower(needle)) != -1
         case "regex":
@@ -101,7 +103,7 @@ def compare(source: str, condition: object, target: str) -> bool:
 def _equal(source: str, target: str) -> bool:
     left, right = to_number(source), to_number(target)
     if left == left and right == right:
-        return left == right
+        return left == right  # an empty text is 0
     return source == target
 
 

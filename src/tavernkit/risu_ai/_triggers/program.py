@@ -105,12 +105,12 @@ def _linked(effects: Sequence[FrozenObject]) -> tuple[Effect, ...]:
             case "v2If" | "v2IfAdvanced" | "v2Else":
                 end = ends.get(effect.indent + 1) if effect.indent is not None else None
                 jumps[index] = _after(plain, end, effect)
-            case "v2BreakLoop":
+            case "v2BreakLoop":  # the end of any loop, whatever its indent: perhaps of one that begins after the break
                 jumps[index] = loop_end
             case "v2EndIndent":
                 if effect.indent is not None:
                     ends[effect.indent] = index
-                if effect.fields.get("endOfLoop"):
+                if truthy(effect.fields.get("endOfLoop")):
                     loop_end = index + 1
             case _:
                 pass
@@ -172,7 +172,10 @@ def acting_character(context: CBSContext) -> RisuCharacter | None:
 
 
 def all_triggers(context: CBSContext, character: RisuCharacter | None) -> list[OwnedTrigger]:
-    """The character's triggers, then those of the enabled modules. A group has none of its own."""
+    """The character's triggers, then those of the enabled modules. A group has none of its own.
+
+    A right that is stored with a trigger does not count: RisuAI overwrites it with its owner's.
+    """
     found: list[OwnedTrigger] = []
     if character is not None and not character.is_group:
         access = truthy(character.raw.get("lowLevelAccess"))
@@ -189,6 +192,7 @@ def selected(triggers: list[OwnedTrigger], mode: str, name: str) -> Iterator[Own
     """Return those that a mode or a manual name selects."""
     for owned in triggers:
         trigger = owned.trigger
+        # A name ignores the type: a `start` trigger that is called like that runs, too.
         if trigger.always_selected or (trigger.comment == name if name else trigger.type == mode):
             yield owned
 
@@ -280,4 +284,7 @@ ALLOWED: Final[Mapping[str, frozenset[str]]] = {
         "v2GetRequestStateLength",
     },
 }
-"""The effects that run in modes which only edit a text; all others are skipped there."""
+"""The effects that run in modes which only edit a text; all others are skipped there.
+
+RisuAI's list. ``v2Loop`` is missing, but its loops work, because their ends do; ``v2ReplaceString`` is missing, too.
+"""

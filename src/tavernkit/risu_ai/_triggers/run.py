@@ -87,6 +87,7 @@ class Run:
             world.trigger_id = arguments.trigger_id
         for owned in selected(triggers, self.mode, arguments.name):
             self._run_trigger(owned)
+        # RisuAI leaves the id of a manual run, also of one inside another, and its screen clears it later.
         if not self.display_mode and self.mode != "manual":
             world.trigger_id = before
         if self.variables_written:
@@ -145,6 +146,7 @@ class Run:
     def value(self, effect: Effect, name: str) -> str:
         """Return a field that is a text or the name of a variable, depending on its type field."""
         text = self.world.cbs(effect.fields.get(name))
+        # Without a type it is a variable, whose text is not expanded.
         return text if effect.fields.get(f"{name}Type") == "value" else self.get(text)
 
     def number(self, effect: Effect, name: str) -> float:
@@ -178,6 +180,7 @@ class Run:
         if isinstance(value, str):
             value = join_surrogates(self.world.budget.text(value))
         if self.display_mode:
+            # A variable of the chat or a local one cannot be changed here: reading still finds it first.
             self.temp_variables[name] = None if value is UNDEFINED else value
             return
         scope = self.locals.find(name)
@@ -185,6 +188,7 @@ class Run:
             scope[name] = "null" if value is None or value is UNDEFINED else value
             return
         self.variables.set(name, value)
+        # RisuAI stores the whole copy: what a command has written since it was made is lost.
         self.world.variables.take(self.variables)
         self.variables_written = True
         self.world.event("variable", name, None if value is UNDEFINED else value)
@@ -227,7 +231,7 @@ class Run:
     def add_prompt(self, location: object, text: str) -> None:
         """Add a text to the prompt."""
         place = to_string(location)
-        known = self.additions.get(place, "undefined")
+        known = self.additions.get(place, "undefined")  # a text for an unknown place begins with this word
         self.additions[place] = self.world.budget.text(f"{known}{text}\n\n")
         self.world.event("prompt", place, text)
 
@@ -242,10 +246,10 @@ class Run:
         """Run the triggers of a name; their chat, prompt and stop flag replace the run's own."""
         if not self._may_nest():
             return
-        self.recursion += 1
+        self.recursion += 1  # never decreased: runs next to each other and inside each other share RisuAI's limit
         arguments = RunArguments(
             mode="manual",
-            name=name if isinstance(name, str) else "",
+            name=name if isinstance(name, str) else "",  # not expanded
             recursion=self.recursion,
             depth=self.arguments.depth + 1,
             additions=self.additions,
@@ -258,7 +262,7 @@ class Run:
         callee.stale_chat, callee.stale_variables = self.stale_chat, self.stale_variables.copy()
         if callee.run_inside():
             self.chat, self.messages, self.variables = callee.chat, callee.messages, callee.variables
-            self.stop_sending = callee.stop_sending
+            self.stop_sending = callee.stop_sending  # but not its wish to send again
 
     def run_by_name(self, name: str) -> None:
         """Run the triggers with a name as a command does: on the stored chat, which gets the result."""

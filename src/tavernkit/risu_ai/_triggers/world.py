@@ -140,7 +140,10 @@ class World:
         return (personas[index].prompt or "") if 0 <= index < len(personas) else ""
 
     def cbs(self, text: object) -> str:
-        """Expand a text with what is stored; anything but a text makes RisuAI throw."""
+        """Expand a text with what is stored; anything but a text makes RisuAI throw.
+
+        Local and temporary variables, and the run's own messages, are invisible in it.
+        """
         if not isinstance(text, str):
             raise TriggerFailedError("a text is missing")
         if "{" not in text and "<" not in text:

@@ -109,7 +109,7 @@ def set_element(run: Run, effect: Effect) -> None:
 
 
 def _put(run: Run, items: list[Json], number: float, text: str) -> None:
-    if not 0 <= number < INDEX_LIMIT or number != int(number):
+    if not 0 <= number < INDEX_LIMIT or number != int(number):  # a property of the list, which JSON leaves out
         return
     index = int(number)
     run.world.budget.size(5 * max(index - len(items), 0))
@@ -118,7 +118,7 @@ def _put(run: Run, items: list[Json], number: float, text: str) -> None:
 
 
 def _change(run: Run, effect: Effect, change: Callable[[list[Json]], None]) -> None:
-    """Change a list and write it back; other values become an empty list."""
+    """Change a list and write it back. Other values become an empty list: the first push to a new variable is lost."""
     name = run.name(effect, "var")
     value = parse(run.get(name))
     if not isinstance(value, list):
@@ -187,7 +187,7 @@ def shift(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2SliceArrayVar")
 def slice_list(run: Run, effect: Effect) -> None:
-    """Copy a part of a list."""
+    """Copy a part of a list; an end that is empty or not a number counts as 0."""
     value = parse(run.get(run.name(effect, "var")))
     start, end = run.number(effect, "start"), run.number(effect, "end")
     part: Json = []
@@ -206,7 +206,7 @@ def index_of(run: Run, effect: Effect) -> None:
     value, wanted = parse(run.get(run.name(effect, "var"))), run.value(effect, "value")
     index = -1
     if isinstance(value, list):
-        index = next((i for i, each in enumerate(value) if isinstance(each, str) and each == wanted), -1)
+        index = value.index(wanted) if wanted in value else -1
     elif isinstance(value, str):
         index = utf16_find(value, wanted)
     run.output(effect, str(index))
@@ -271,7 +271,7 @@ def _rewrite(run: Run, effect: Effect, key: str, text: str | None) -> None:
             value[key] = text
     elif isinstance(value, list) and (index := _list_index(key, run)) is not None:
         if index < len(value):
-            value[index] = text
+            value[index] = text  # deleting from a list leaves null
         elif text is not None:
             value += [None] * (index - len(value)) + [text]
     elif not (_deletable(value, key) if text is None else isinstance(value, list)):

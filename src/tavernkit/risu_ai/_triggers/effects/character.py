@@ -199,6 +199,7 @@ def modify(run: Run, effect: Effect) -> None:
         return
     entry = fields_of(entries_of(run)[index])
     old_order = entry.get("insertorder")
+    # An order of 0 counts as missing.
     order = old_order if isinstance(old_order, (int, float)) and old_order else DEFAULT_ORDER
     new_order = _filled(run, effect, "insertOrder", number_to_string(order))
     number = to_number(new_order)
@@ -266,7 +267,7 @@ def _named(run: Run, name: str) -> int | None:
 
 def _legacy_index(run: Run, effect: Effect) -> int | None:
     number = run.number(effect, "index")
-    return exact_index(0.0 if number != number else number, len(entries_of(run)))
+    return exact_index(0.0 if number != number else number, len(entries_of(run)))  # NaN counts as 0
 
 
 @effects.effect("v2ModifyLorebook")

@@ -26,7 +26,7 @@ effects = EffectTable()
 
 def _impersonate(run: Run, effect: Effect, text: str) -> None:
     role = effect.fields.get("role")
-    if isinstance(role, str) and role in {"user", "char"}:
+    if isinstance(role, str) and role in {"user", "char"}:  # other roles do nothing
         run.add_message(role, text)
 
 
@@ -49,7 +49,7 @@ def _cut(run: Run, start: float, end: float) -> None:
 
 @effects.effect("cutchat")
 def cut_chat_v1(run: Run, effect: Effect) -> None:
-    """Keep a slice of the messages."""
+    """Keep a slice of the messages; an end that is not a number keeps none."""
     start, end = run.cbs(effect.fields.get("start")), run.cbs(effect.fields.get("end"))
     _cut(run, to_number(start), to_number(end))
 
@@ -118,7 +118,7 @@ def get_last_character_message(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2GetFirstMessage")
 def get_first_message(run: Run, effect: Effect) -> None:
-    """Read the chosen greeting."""
+    """Read the chosen greeting. A missing one unsets the variable, so that its default is read next."""
     greeting: Value = run.character.greeting(run.chat.greeting_index)
     run.output(effect, UNDEFINED if greeting is None else greeting)
 
@@ -219,6 +219,7 @@ def set_content(run: Run, effect: Effect) -> None:
 def set_role(run: Run, effect: Effect) -> None:
     """Replace the role of a message with another valid one."""
     messages, role = _messages(run), run.value(effect, "value")
+    # Only a valid role needs the message; the list is written again in any case.
     if role in _ROLES:
         _set_field(run, effect, messages, "role", role)
     run.display_data = run.world.budget.text(json_stringify(messages))

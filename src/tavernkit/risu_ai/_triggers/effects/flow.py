@@ -68,7 +68,10 @@ def end_block(run: Run, effect: Effect) -> int | None:
 
 
 def _again(run: Run, opener: Effect, position: int) -> bool:
-    """Count an iteration. The counter is never reset: in later outer iterations, an inner loop runs only once."""
+    """Count an iteration. The counter is never reset: in later outer iterations, an inner loop runs only once.
+
+    It counts at the end of the loop, so that a body runs at least once.
+    """
     run.counters[position] = run.counters.get(position, 0) + 1
     times = run.number(opener, "value")
     return run.counters[position] < (0.0 if times != times else times)
@@ -152,7 +155,7 @@ def _assign(
         run.set(name, value)
         return
     compute = operators.get(operator) if isinstance(operator, str) else None
-    if compute is None:
+    if compute is None:  # also `%=` in V1
         run.set(name, "")
         return
     old = to_number(run.get(name))
@@ -184,7 +187,7 @@ def declare_local(run: Run, effect: Effect) -> None:
 def random(run: Run, effect: Effect) -> None:
     """Draw a whole number."""
     least, most = run.number(effect, "min"), run.number(effect, "max")
-    drawn = run.world.context.random() * (most - least + 1) + least
+    drawn = run.world.context.random() * (most - least + 1) + least  # not bounded if the least is above the most
     run.output(effect, number_to_string(math.floor(drawn) if math.isfinite(drawn) else drawn))
 
 

@@ -103,11 +103,14 @@ def let_choose(run: Run, effect: Effect) -> None:
     if run.display_mode:
         raise RunAbortedError
     title, options = run.value(effect, "display"), run.value(effect, "value")
-    run.output(effect, select(run.world, options.split("|"), title))
+    run.output(effect, select(run.world, options.split("|"), title))  # V1 splits at another mark
 
 
 def _prompt(run: Run, text: str) -> list[JsonObject]:
-    """Return the messages of a text: ChatML, or one message of the user."""
+    """Return the messages of a text: ChatML, or one message of the user.
+
+    Only ChatML is expanded again, and only there are thoughts cut out.
+    """
     messages = parse_chat_ml(text, run.world.cbs)
     if messages is None:
         return [{"role": "user", "content": text}]

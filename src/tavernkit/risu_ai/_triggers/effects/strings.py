@@ -56,7 +56,10 @@ def to_upper_case(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2SetCharAt")
 def set_character(run: Run, effect: Effect) -> None:
-    """Replace one character; beyond the end, the text is appended without a gap."""
+    """Replace one character; beyond the end, the text is appended without a gap.
+
+    This effect counts whole characters, although ``v2GetCharAt`` counts code units.
+    """
     text, number = join_surrogates(run.value(effect, "source")), run.number(effect, "index")
     value = run.value(effect, "value")
     if 0 <= number < INDEX_LIMIT and number == (index := int(number)):
@@ -101,7 +104,7 @@ def extract_v1(run: Run, effect: Effect) -> None:
     text = run.cbs(fields.get("value"))
     regex = _compile(_raw(fields.get("regex", "")), _raw(fields.get("flags", "")))
     match = regex.search(text, warn=run.world.warn)
-    if match is None:
+    if match is None:  # in V2, the placeholders are removed instead
         raise TriggerFailedError("the pattern is not in the text")
     result = _format(run, _raw(fields.get("result")), [match.text, *match.groups], "undefined")
     run.set(raw_name(effect), result)
@@ -205,6 +208,7 @@ def _split_text(source: str, delimiter: str) -> list[str | None]:
 
 
 def _split_regex(run: Run, source: str, delimiter: str) -> list[str | None]:
+    # With other flags than these (`/x/s`), RisuAI takes the slashes as part of the pattern.
     literal = _LITERAL.fullmatch(delimiter)
     pattern, flags = (literal[1], literal[2]) if literal is not None else (delimiter, "")
     try:

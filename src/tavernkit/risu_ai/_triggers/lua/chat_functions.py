@@ -50,7 +50,7 @@ def _readable(message: RisuMessage) -> dict[str, FrozenJson]:
 
 
 def _role(value: Json) -> str:
-    return "user" if value == "user" else "char"
+    return "user" if value == "user" else "char"  # any other word, too
 
 
 @functions.function("getChatMain")
@@ -128,7 +128,7 @@ def cut_messages(call: LuaCall, arguments: list[Json]) -> None:
 
 @functions.function("setFullChatMain", access=Access.SAFE, kind="void")
 def set_messages(call: LuaCall, arguments: list[Json]) -> None:
-    """Replace all messages with those of a JSON list; only roles and texts are used.
+    """Replace all messages with those of a JSON list; only roles and texts are used: times and ids are lost.
 
     A long chat is not one long text: its messages count one by one.
     """
@@ -181,7 +181,7 @@ def get_name(call: LuaCall, arguments: list[Json]) -> str:
 
 @functions.function("setName", access=Access.SAFE, kind="void")
 def set_name(call: LuaCall, arguments: list[Json]) -> None:
-    """Write the character's name."""
+    """Write the character's name. Unlike the functions below, it raises if it gets no text."""
     name = argument(arguments, 0)
     if not isinstance(name, str):
         raise TriggerFailedError("the name must be a text")
@@ -301,7 +301,10 @@ def get_lore(call: LuaCall, arguments: list[Json]) -> str:
 
 @functions.function("upsertLocalLoreBook", access=Access.SAFE, kind="void")
 def upsert_lore(call: LuaCall, arguments: list[Json]) -> None:
-    """Put an entry into the chat's lorebook. In a trigger run that is the chat inside the copy of the character."""
+    """Put an entry into the chat's lorebook.
+
+    In a trigger run that is the chat inside the copy of the character: it lasts only if an effect stores that copy.
+    """
     name, content, options = argument(arguments, 0), argument(arguments, 1), argument(arguments, 2)
     if isinstance(options, list):
         options = {}
@@ -340,7 +343,7 @@ def _with_entry(call: LuaCall, chat: RisuChat, entry: FrozenObject) -> RisuChat:
 
 @functions.function("loadLoreBooksMain", access=Access.LOW, kind="promise")
 def load_lore(call: LuaCall, arguments: list[Json]) -> str:
-    """List the active entries, expanded; there is no token limit."""
+    """List the active entries, expanded; there is no token limit, because RisuAI's script passes none."""
     world = call.world
     context = world.context
     lore = lore_of(context, warn=world.warn)

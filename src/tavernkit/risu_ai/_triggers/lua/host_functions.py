@@ -117,6 +117,7 @@ def _ask(call: LuaCall, arguments: list[Json], model: str) -> str:
 
 
 def _message(call: LuaCall, given: JsonObject, *, attach: bool) -> JsonObject:
+    # Words like `bot`, but also unknown and missing ones, are the assistant.
     role = _ROLES.get(_text(given.get("role")), "assistant")
     content = _text(given.get("content"))
     if not attach:
@@ -124,6 +125,7 @@ def _message(call: LuaCall, given: JsonObject, *, attach: bool) -> JsonObject:
     files: list[Json] = []
     text, inlays = take_inlays(content)
     for kind, name in inlays:
+        # All marks leave the text, but of an assistant's only `inlayeddata` is attached.
         if role != "assistant" or kind == "inlayeddata":
             files += _file(call, name)
     message: JsonObject = {"role": role, "content": text}

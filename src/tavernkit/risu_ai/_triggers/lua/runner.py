@@ -44,7 +44,8 @@ class LuaRunner:
     def edit(self, kind: str, data: Json, meta: JsonObject) -> Json:
         """Let the listeners of all scripts edit something, one after the other.
 
-        If a script cannot be loaded, the whole pass has no effect.
+        If a script cannot be loaded, the whole pass has no effect: the changes of earlier ones are lost, too.
+        Conditions and types of triggers do not count here.
         """
         if kind not in EDIT_KINDS:
             return data
@@ -52,6 +53,7 @@ class LuaRunner:
         for _, code in self._scripts():
             text = json_stringify(edited)
             _, value = self._call(kind, code, False, None, lambda e, c, t=text: e.listen(c, kind, t, about))
+            # Only nil leaves the text as it was: false, a number or an empty text replaces it.
             new = json_parse(value) if isinstance(value, str) else None
             edited = edited if new is None else new
         return edited
