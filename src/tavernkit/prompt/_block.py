@@ -250,7 +250,7 @@ def merge_in_chat(blocks: Iterable[Block]) -> list[Block]:
         before = merged[-1] if merged else None
         if before is not None and block.in_chat and before.in_chat and _mergeable(before, block):
             parts = [text for text in map(trim_blanks, (before.content, block.content)) if text]
-            merged[-1] = before.replace(content=join("\n", parts))
+            merged[-1] = before.replace(content=join("\n", parts))  # everything else is the first block's
         else:
             merged.append(block)
     return merged

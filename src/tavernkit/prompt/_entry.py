@@ -164,7 +164,7 @@ def _nested(value: object, context: EntryConditions) -> bool:
 def _chat_holds(value: object, context: EntryConditions) -> bool:
     options: Mapping[str, object] = value if is_mapping(value) else {"any": value}
     depth = min(max(_integer(options.get("depth"), context.default_chat_depth), 0), MAX_CHAT_DEPTH)
-    if depth == 0:
+    if depth == 0:  # no message is checked, so nothing can be found; not even with an empty list of patterns
         return False
     text = "\n".join(context.chat_scan_messages[:depth])
     case_sensitive = boolean(_pick(options, "case_sensitive", "caseSensitive"), False)
@@ -179,7 +179,7 @@ def _chat_holds(value: object, context: EntryConditions) -> bool:
 
 def _turns_hold(value: object, context: EntryConditions) -> bool:
     turns = context.turn_count or 0
-    if not is_mapping(value):
+    if not is_mapping(value):  # text that is no number never equals the turn
         return turns == _integer(value, -1)
     least, most, equals, every = (value.get(name) for name in ("min", "max", "equals", "every"))
     if every is not None and (_integer(every, 0) <= 0 or turns % _integer(every, 1) != 0):

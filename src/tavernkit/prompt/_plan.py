@@ -226,7 +226,7 @@ class Plan:
 
         if dialect == "openai" and any(block.attachments for block in self.enabled_blocks):
             dialect_options.setdefault("attachments", True)
-        squash = squash_system_messages and dialect == "openai"
+        squash = squash_system_messages and dialect == "openai"  # other dialects ignore the option
         return convert(self._prepared(squash=squash), dialect, **dialect_options)
 
     def fingerprint(

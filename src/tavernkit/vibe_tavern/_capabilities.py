@@ -269,7 +269,7 @@ def validate_request(
 
 def response_format_kind(value: object) -> str | None:
     """Return the kind of a ``response_format``: ``json_object``, ``json_schema``, ``other``, or None."""
-    if value is None or value is False:
+    if value is None or value is False:  # other values that say nothing, such as {} or "", ask for a format
         return None
     if is_mapping(value):
         kind = value.get("type")

@@ -158,7 +158,7 @@ def find_tags(text: str, name: str) -> Iterator[FoundTag]:
     )
     position = 0
     while (match := head.search(text, position)) is not None:
-        end = text.find(">", match.end())
+        end = text.find(">", match.end())  # even one inside the quotes of an attribute
         if end < 0:
             return
         # `<x/>` is an opening tag like any other, as in HTML.
@@ -275,7 +275,7 @@ class _LangSpans:
         return "".join(kept), tuple(self._warnings)
 
     def _open_tag(self, tag: FoundTag) -> str:
-        if self._dropping:
+        if self._dropping:  # counted, so that its closing tag does not end the dropped span
             self._open.append("strip")
             return ""
         treatment, written = self._judge(tag)
@@ -341,7 +341,7 @@ def apply_rule(text: str, rule: TagRule) -> str:
         if rule.action == "rename":
             kept.append(_rename(rule, tag.attributes))
         depth += 1
-    if not (rule.action == "drop" and depth):
+    if not (rule.action == "drop" and depth):  # an unclosed tag drops the rest of the text
         kept.append(text[position:])
     if rule.action == "rename":
         kept.append(f"</{rule.to}>" * depth)
@@ -349,6 +349,7 @@ def apply_rule(text: str, rule: TagRule) -> str:
 
 
 def _rename(rule: TagRule, attributes: str) -> str:
+    # Attributes without a value are lost.
     named = [(key, value) for key, value in read_attributes(attributes) if value is not None]
     return write_tag(rule.to, [(rule.attrs.get(key.lower(), key), value) for key, value in named])
 

@@ -31,9 +31,10 @@ def normalize_options(options: Mapping[str, object]) -> JsonObject:
     """Set ``parallel_tool_calls``: structured output forces false, tools default to false."""
     normal = thaw_object(options)
     structured = response_format_kind(normal.get("response_format")) is not None
-    with_tools = "tools" in normal or "tool_choice" in normal
+    with_tools = "tools" in normal or "tool_choice" in normal  # also an empty list, or a choice without tools
     if structured or (with_tools and PARALLEL not in normal):
         normal[PARALLEL] = False
+    # Null is refused too, unless structured output has replaced it.
     if PARALLEL in normal and not isinstance(normal[PARALLEL], bool):
         raise ConfigError(
             f"parallel_tool_calls must be true or false, not {normal[PARALLEL]!r}",

@@ -102,7 +102,7 @@ class PlanAssembly(Step[VibeTavernState, PlanAssemblyConfig]):
 
     def _system(self, state: VibeTavernState) -> list[Block]:
         template = state.context.system_template
-        if template is not DEFAULT:
+        if template is not DEFAULT:  # also None and blank templates: there is no system text then
             return _system_block(_render(template, state), "system", "system_template")
         if state.context.character is None and state.context.user is None:
             return []

@@ -90,7 +90,7 @@ def _object_or_error(value: Json) -> ParseResult:
 def _unwrap(text: str) -> str:
     for tag in _WRAPPERS:
         inner = _inside(text, f"<{tag}>", f"</{tag}>")
-        if inner:
+        if inner:  # the first tag counts, even inside a text of the JSON; an empty one does not
             text = inner
             break
     return without_fence(text, labels=("json",))
@@ -195,7 +195,7 @@ def validate(
 def token(text: str) -> str:
     """Normalise a name: lower-case letters and digits, ``_`` for everything between them."""
     reduced = _NOT_TOKEN.sub("_", trim_blanks(text).lower())
-    return reduced.removeprefix("_").removesuffix("_")
+    return reduced.removeprefix("_").removesuffix("_")  # letters of other scripts are separators too
 
 
 class _Types:
@@ -207,7 +207,7 @@ class _Types:
         for alias, target in (aliases or {}).items():
             kind = trim_blanks(str(target)) if self._open else self._by_token.get(token(str(target)))
             if kind and token(str(alias)):
-                self._aliases.setdefault(token(str(alias)), kind)
+                self._aliases.setdefault(token(str(alias)), kind)  # aliases of types that are not allowed are ignored
 
     def canonical(self, name: str) -> str | None:
         found = token(name)

@@ -89,7 +89,7 @@ def _normalize(op: object, index: int, prefixes: Sequence[str]) -> JsonObject | 
         return PatchOps(code="INVALID_PATCH_PATH", details={"index": index, "path": path or ""})
     if name != "delete" and "value" not in op:
         return PatchOps(code="MISSING_PATCH_VALUE", details={"index": index, "op": name})
-    normal = thaw_object(op) | {"op": name, "path": path}
+    normal = thaw_object(op) | {"op": name, "path": path}  # other keys of an operation stay
     if name == "insert":
         position = integer(op.get("index"))
         if position is None:
@@ -111,7 +111,7 @@ def _path(given: object, prefixes: Sequence[str]) -> str | None:
         return None
     if path.startswith("/"):
         return path
-    if path.startswith(_ROOTS):
+    if path.startswith(_ROOTS):  # these two names, whatever prefixes are allowed
         return f"/{path}"
     default = DEFAULT_PATH_PREFIXES[0] if DEFAULT_PATH_PREFIXES[0] in prefixes else prefixes[0]
     return f"{default.removesuffix('/')}/{path}"

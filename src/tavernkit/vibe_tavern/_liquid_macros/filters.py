@@ -159,7 +159,7 @@ def _step(state: tuple[int, int, int, int]) -> tuple[int, tuple[int, int, int, i
     return total, (a, b, c, d)
 
 
-_SEPARATOR = re.compile(r":|(?<!\\),")
+_SEPARATOR = re.compile(r":|(?<!\\),")  # a colon cannot be escaped
 _SEVEN_DIGITS = 10_000_000
 _COUNTER_STRIDE = 15
 """Distance between the counters of two dice of one roll."""
@@ -214,14 +214,14 @@ def _dice(text: str) -> tuple[int, float] | None:
     parts = trim_blanks(text).split("d")
     while parts and not parts[-1]:
         parts.pop()
-    if len(parts) not in (1, 2):
+    if len(parts) not in (1, 2):  # "", "d" and "1d2d3" are one die of six sides, not an error
         return 1, 6
     written_count, written_sides = ("", parts[0]) if len(parts) == 1 else parts
     count = to_number(written_count) if trim_blanks(written_count) else 1
     sides = to_number(written_sides) if trim_blanks(written_sides) else 6
     if count is None or sides is None or count < 1 or sides < 1 or math.isinf(count) or math.isinf(sides):
         return None
-    return min(math.ceil(count), MAX_DICE), sides
+    return min(math.ceil(count), MAX_DICE), sides  # sides may be a fraction
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -297,7 +297,7 @@ def moment(milliseconds: int) -> datetime:
 
 FILTERS: dict[str, Filter] = {
     "hash7": hash7,
-    "hash": hash7,
+    "hash": hash7,  # the same under another name
     "pick": _pick,
     "rollp": _rollp,
     "unixtime": _time_filter(unixtime),

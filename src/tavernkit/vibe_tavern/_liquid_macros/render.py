@@ -127,6 +127,7 @@ def _render(
         render_template,
     )
 
+    # A variable of the template called "var" or "global" hides the store.
     scope = {"var": VariablesDrop(variables, LOCAL), "global": VariablesDrop(variables, GLOBAL), **assigns}
     buffer = output_buffer() if type(text) is str else TracedOutput(text)
     written = plain(text)
@@ -209,7 +210,7 @@ def _tidy(text: str) -> str:
     # Each match is a backslash and what it escapes.
     ends = [0, *(match.start() + 1 for match in _ESCAPED_BRACE.finditer(text)), len(text) + 1]
     text = join("", [text[start : end - 1] for start, end in pairwise(ends)])
-    if "\n" not in text:
+    if "\n" not in text:  # a blank text of one line stays
         return text
     return join("\n", ["" if not line.strip(" \t") else line for line in text.split("\n")])
 

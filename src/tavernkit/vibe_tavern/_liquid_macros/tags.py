@@ -68,13 +68,13 @@ def _set_default(store: VariablesStore, name: str, scope: str, value: Json) -> N
 
 def _add(store: VariablesStore, name: str, scope: str, value: Json) -> None:
     old = store.get(name, scope)
-    left = 0 if old is None else to_number(old)
+    left = 0 if old is None else to_number(old)  # "5" + "5" is 10; only other texts are joined
     right = to_number(value)
     store.set(name, to_text(old) + to_text(value) if left is None or right is None else left + right, scope)
 
 
 def _increment(store: VariablesStore, name: str, scope: str, _: Json) -> None:
-    store.set(name, (to_number(store.get(name, scope)) or 0) + 1, scope)
+    store.set(name, (to_number(store.get(name, scope)) or 0) + 1, scope)  # a text that is no number counts as 0
 
 
 def _decrement(store: VariablesStore, name: str, scope: str, _: Json) -> None:

@@ -37,7 +37,7 @@ def with_unique_ids(calls: Sequence[JsonObject]) -> list[JsonObject]:
     taken: set[str] = set()
     numbers: dict[str, int] = {}
     for position, call in enumerate(calls, start=1):
-        base = identity = call_id(call) or f"tc_{position}"
+        base = identity = call_id(call) or f"tc_{position}"  # the position among all calls, so numbers may have gaps
         while identity in taken:
             number = numbers[base] = numbers.get(base, 1) + 1
             identity = f"{base}__{number}"
@@ -93,7 +93,7 @@ def parse_arguments(arguments: object, *, max_bytes: int) -> ParsedArguments:
         return ParsedArguments("ok", 0)
     size = arguments_size(arguments)
     if not isinstance(arguments, str):
-        if size > max_bytes:
+        if size > max_bytes:  # a long list is too large rather than invalid
             return ParsedArguments("too_large", size)
         if is_mapping(arguments):
             return ParsedArguments("ok", size, thaw_object(arguments))
@@ -101,12 +101,13 @@ def parse_arguments(arguments: object, *, max_bytes: int) -> ParsedArguments:
     text = without_fence(trim_blanks(arguments), labels=_LABELS)
     if not text:
         return ParsedArguments("ok", size)
+    # The limit is for what is parsed; events report the size with blanks and fence.
     trimmed_size = strict_json.byte_length(text)
     if trimmed_size > max_bytes:
         return ParsedArguments("too_large", trimmed_size)
     try:
         value = strict_json.loads(text)
-        if isinstance(value, str):
+        if isinstance(value, str):  # encoded twice; a third time is not accepted
             value = strict_json.loads(trim_blanks(value))
     except ValueError:
         return ParsedArguments("invalid_json", size)
@@ -166,7 +167,7 @@ def normal_envelope(tool_name: str, given: Mapping[str, object]) -> dict[str, ob
     warnings, errors = given.get("warnings"), given.get("errors")
     return _envelope(
         str(given.get("tool_name") or tool_name),
-        ok=given.get("ok") is True,
+        ok=given.get("ok") is True,  # 1 and "true" are failures
         data=_data(given.get("data")),
         warnings=list(warnings) if is_sequence(warnings) else [],
         errors=[_error(error) for error in errors if is_mapping(error)] if is_sequence(errors) else [],
@@ -202,6 +203,7 @@ def _error(error: Mapping[str, object]) -> JsonObject:
     return {key: plain_text(error.get(key)) for key in ("code", "message")}
 
 
+# Quotes, commas and brackets do not count, so the JSON text of an accepted result may still be too long.
 _NULL_BYTES = 4
 _BOOLEAN_BYTES = 5
 _OBJECT_BYTES = 64

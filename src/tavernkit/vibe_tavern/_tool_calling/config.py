@@ -185,12 +185,12 @@ def provider_defaults(provider: str) -> Options:
 def model_defaults(model: str) -> Options:
     """Return the preset of a model; empty for one without quirks."""
     options: Options = {}
-    if model == "minimax/minimax-m2-her":
+    if model == "minimax/minimax-m2-her":  # exactly: variants such as ":free" keep their tools
         options["tool_use_mode"] = "disabled"
     transforms: list[str] = []
     if model.startswith("google/gemini-"):
         transforms.append("assistant_tool_calls_signature_skip_validator_if_missing")
-    if model.startswith("deepseek/") or "reasoner" in model:
+    if model.startswith("deepseek/") or "reasoner" in model:  # "reasoner" anywhere, with any maker
         transforms.append("assistant_tool_calls_reasoning_content_empty_if_missing")
     return {**options, "message_transforms": transforms} if transforms else options
 

@@ -129,6 +129,7 @@ class ToolExecution:
 
         def replacement(code: str, data: JsonObject) -> Envelope:
             tool_name = str(current.get("tool_name") or name)
+            # Transforms see replacements too, after they have seen what is replaced.
             return self._transform(error_envelope(tool_name, code, data=data), name, identity)
 
         verdict = check_output(current, max_bytes=limit)
@@ -146,7 +147,7 @@ class ToolExecution:
             current, replaced = replacement(TOOL_OUTPUT_SERIALIZATION_ERROR, details), True
             content = strict_json.compact(current)
         size = strict_json.byte_length(content)
-        if size > limit:
+        if size > limit:  # the estimate was too low; with a very low limit, replacements are replaced as well
             current, replaced = replacement(TOOL_OUTPUT_TOO_LARGE, {"bytes": size, "max_bytes": limit}), True
             content = strict_json.compact(current)
         return ToolResult(

@@ -82,7 +82,7 @@ async def final_stream(
         usage=result.usage,
         assistant_content_bytes=size,
     )
-    if is_blank(result.text):
+    if is_blank(result.text):  # the events have ended as usual, but the first answer is kept
         return FinalStreamResult(None, {**trace, "ok": False, "skipped_reason": "EMPTY_ANSWER"})
     return FinalStreamResult(transform(result.text, output_tags, sanitizers=sanitizers).text, trace)
 

@@ -175,11 +175,11 @@ class ToolLoopRun:
             calls = with_unique_ids(calls)
             limit = self._options.max_tool_calls_per_turn
             if limit is None and request.options.get("parallel_tool_calls") is False:
-                limit = 1
+                limit = 1  # this is the default: calls after the first are dropped, and the model is not told
             calls, surplus = calls[:limit], calls[limit:] if limit is not None else []
             ignored = len(surplus)
         else:
-            calls, ignored = [], len(calls)
+            calls, ignored = [], len(calls)  # a model may call tools that it was not offered
         answer = _Answer(request, result, result.text, calls, ignored)
         self._emit(
             events.LLM_REQUEST_END,
@@ -237,14 +237,16 @@ class ToolLoopRun:
             metadata: JsonObject = {"tool_call_id": result.tool_call_id}
             self._history.append(Message(role="tool", content=result.content, metadata=metadata))
         self._trace[-1]["tool_results"] = [result.summary() for result in results]
-        self._tools_on = self._options.tools_enabled
+        self._tools_on = self._options.tools_enabled  # a retry may have switched them off, for its turn only
 
     def _note(self, result: ToolResult) -> None:
+        # By the name in the result, which a tool may choose: it is not always the name that was called.
         self._success_seen = self._success_seen or result.ok
         self._last_ok[result.name] = result.ok
 
     def _needs_fix(self, answer: _Answer) -> bool:
         options = self._options
+        # Only once in a run, and only after a tool was called: an empty first answer is the answer.
         wanted = options.fix_empty_final and options.tools_enabled and not self._fixed_empty_final
         return wanted and self._calls_seen and is_blank(answer.text)
 

@@ -114,7 +114,7 @@ def content_tags_to_tool_calls(message: JsonObject, output_tags: OutputTagsConfi
         inside = unmask(masked[start + len(_OPENING) : end], placeholders)
         call = _payload(trim_blanks(inside), len(calls) + 1)
         end += len(_CLOSING)
-        kept.append(masked[position : start if call else end])
+        kept.append(masked[position : start if call else end])  # ids number what could be read, not the tags
         calls += [call] if call else []
         position = end
     rest = unmask("".join([*kept, masked[position:]]), placeholders)
@@ -155,6 +155,7 @@ def _payload(text: str, number: int) -> JsonObject | None:
         arguments = described.get("args")
     if arguments is None:
         arguments = {}
+    # A list or number becomes the arguments as well: the loop answers it as invalid.
     return _tool_call(identity, name, arguments if isinstance(arguments, str) else strict_json.compact(arguments))
 
 
