@@ -76,6 +76,16 @@ def test_only_the_characters_reasoning_goes_with_a_call(mode: str, narrates: boo
     assert found.reasoning == sent
 
 
+def test_a_tool_may_have_the_form_of_openais_api() -> None:
+    described = {"name": "weather", "description": "of a city", "parameters": {"type": "object"}}
+    chosen = preset(function_calling=True)
+    plain, wrapped = (
+        build(preset=chosen, tools=[tool]).to_request()["tools"]
+        for tool in (described, {"type": "function", "function": described})
+    )
+    assert plain == wrapped == [{"type": "function", "function": described}]
+
+
 def test_a_message_without_calls_sends_none() -> None:
     message = CoreMessage(line=ChatMessage(mes="Hi"), text="Hi", index=0)
     assert tool_calls(message, [message], 0, preset()) is None
@@ -162,7 +172,14 @@ def test_what_a_file_says_in_another_type_is_reported_where_it_stands(read: Any,
 
 
 @pytest.mark.parametrize(
-    "change", [{"tools": [3]}, {"extension_prompts": [3]}, {"regex_scripts": [{"findRegex": "/a/"}]}]
+    "change",
+    [
+        {"tools": [3]},
+        {"tools": [{"type": "function", "function": {"description": "no name"}}]},
+        {"extension_prompts": [3]},
+        {"regex_scripts": [{"findRegex": "/a/"}]},
+        {"response_length": -1},
+    ],
 )
 def test_what_is_no_tool_prompt_or_collection_of_scripts_is_a_mistake_of_the_caller(change: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="must be"):

@@ -60,6 +60,11 @@ def test_when_nobody_speaks_that_is_said():
         builder(group=group(activation_strategy="manual")).build(message="Hello")
 
 
+def test_cards_of_others_than_the_members_are_named():
+    with pytest.raises(ConfigError, match=r"members are who\.png, and members= has the cards Lyra\.png"):
+        builder(group=group(members=["who.png"])).build(message="Hello")
+
+
 def test_cards_are_joined_when_the_group_says_so():
     texts = contents(builder(group=group(generation_mode="append")).build(speaker="Lyra"))
     assert "Lyra keeps the lamp.\nBram keeps the lamp.\nOdile keeps the lamp." in texts

@@ -9,7 +9,7 @@ from datetime import UTC, tzinfo
 from typing import ClassVar, cast
 
 from tavernkit._dataclass import dataclass
-from tavernkit._values import EMPTY_OBJECT, FrozenObject, is_mapping
+from tavernkit._values import EMPTY_OBJECT, is_mapping
 from tavernkit.cache._profiles import CacheProfile, find_profile
 from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._character import Character, Participant
@@ -23,7 +23,7 @@ from tavernkit.silly_tavern._chat.card_fields import Persona
 from tavernkit.silly_tavern._chat.chat_log import ChatLog, chat_log
 from tavernkit.silly_tavern._chat.extension_prompts import ExtensionPrompt
 from tavernkit.silly_tavern._chat.vector_storage import VectorResults
-from tavernkit.silly_tavern._chat_completion.tools import Tool
+from tavernkit.silly_tavern._chat_completion.tools import Tool, read_tool
 from tavernkit.silly_tavern._files.chat_file import ChatFile, ChatMetadata
 from tavernkit.silly_tavern._files.preset import Preset
 from tavernkit.silly_tavern._files.settings import Settings
@@ -129,8 +129,9 @@ class SillyTavernContext(Context):
         set_field = object.__setattr__
         if self.cache_profile is not None:
             find_profile(self.cache_profile)
-        if self.expected_turns < 0:
-            raise ConfigError(f"expected_turns must be 0 or more, not {self.expected_turns}")
+        for name in ("expected_turns", "context_length", "response_length", "tool_recursion"):
+            if (number := getattr(self, name)) < 0:
+                raise ConfigError(f"{name} must be 0 or more, not {number}")
         if isinstance(self.character, Bundle):
             if self.character.card is None:
                 raise ConfigError("the loaded file that was passed as character contains none")
@@ -282,18 +283,12 @@ def _variables(metadata: ChatMetadata, settings: Settings) -> InMemoryVariablesS
 
 
 def _tool(value: object) -> Tool:
-    if isinstance(value, Tool):
-        return value
-    if is_mapping(value) and isinstance(value.get("name"), str):
-        parameters = value.get("parameters")
-        return Tool(
-            name=str(value["name"]),
-            description=str(value.get("description") or ""),
-            parameters=cast("FrozenObject", parameters) if is_mapping(parameters) else {},
-            display_name=str(value.get("display_name") or ""),
-            stealth=bool(value.get("stealth")),
+    found = value if isinstance(value, Tool) else read_tool(value)
+    if found is None:
+        raise ConfigError(
+            f"a tool must be a Tool or a mapping with name, description and parameters, not {value!r:.80}"
         )
-    raise ConfigError(f"a tool must be a Tool or a mapping with name, description and parameters, not {value!r:.80}")
+    return found
 
 
 def _extension_prompt(value: object) -> ExtensionPrompt:

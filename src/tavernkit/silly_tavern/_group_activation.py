@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random as random_module
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import field
 
 from tavernkit._dataclass import dataclass
@@ -259,13 +259,22 @@ def with_speaker(context: SillyTavernContext, warn: Warn) -> SillyTavernContext:
     else:
         decision = decide(context, warn)
         if not decision.activated:
-            raise ConfigError("no one speaks in this turn: pass speaker= to choose one", code="NO_SPEAKER")
+            raise ConfigError(_why_nobody(context.group.members, context.members), code="NO_SPEAKER")
         avatar = decision.activated[0]
     extras = context.member_extras.get(avatar)
     own: dict[str, object] = {}
     if extras is not None:
         own = {"character_books": extras.books, "tags": extras.tags, "regex_scripts": extras.regex_scripts}
     return context.replace(character=context.members.get(avatar), avatar=avatar, decision=decision, **own)
+
+
+def _why_nobody(listed: Sequence[str], cards: Collection[str]) -> str:
+    if listed and not set(listed) & set(cards):
+        return (
+            f"no one can speak: the group's members are {', '.join(listed)}, and members= has the cards "
+            f"{', '.join(cards) or 'of none'}"
+        )
+    return "no one speaks in this turn: pass speaker= to choose one"
 
 
 def _avatar(context: SillyTavernContext, speaker: str) -> str:

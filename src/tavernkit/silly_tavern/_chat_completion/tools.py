@@ -51,18 +51,25 @@ class Tool:
         }
 
 
+def read_tool(value: object) -> Tool | None:
+    """Read a tool from its fields or from the form of OpenAI's API, which has them in ``function``; else None."""
+    found = value.get("function", value) if is_mapping(value) else None
+    if not is_mapping(found) or not isinstance(found.get("name"), str):
+        return None
+    parameters = found.get("parameters")
+    return Tool(
+        name=str(found["name"]),
+        description=str(found.get("description") or ""),
+        parameters=freeze_object(parameters) if is_mapping(parameters) else EMPTY_OBJECT,
+        display_name=str(found.get("display_name") or ""),
+        stealth=bool(found.get("stealth")),
+    )
+
+
 def read_tools(tools: object) -> list[Tool]:
-    """Read tools in the form of OpenAI's API; anything else is left out."""
-    listed = [each.get("function") for each in tools if is_mapping(each)] if is_sequence(tools) else []
-    return [
-        Tool(
-            name=str(each["name"]),
-            description=str(each.get("description") or ""),
-            parameters=freeze_object(parameters) if is_mapping(parameters := each.get("parameters")) else EMPTY_OBJECT,
-        )
-        for each in listed
-        if is_mapping(each) and isinstance(each.get("name"), str)
-    ]
+    """Read a list of tools; whatever is none is left out."""
+    listed = map(read_tool, tools) if is_sequence(tools) else ()
+    return [tool for tool in listed if tool is not None]
 
 
 @dataclass(frozen=True, slots=True)
