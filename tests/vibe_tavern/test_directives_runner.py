@@ -9,8 +9,8 @@ import pytest
 
 import tavernkit as tk
 from tavernkit._values import thaw_object
-from tavernkit.models import ConnectionFailedError, Endpoint, OpenAIModel, ProviderError
-from tavernkit.testing import Answer, ScriptedModel, failure, serve
+from tavernkit.models import ConnectionFailedError, Endpoint, OpenAIModel, ProviderError, Request, Usage
+from tavernkit.testing import Answer, ScriptedModel, failure, serve, usage
 from tavernkit.vibe_tavern._directives.runner import (
     DirectivesModel,
     DirectivesReply,
@@ -103,6 +103,20 @@ async def test_a_conversation_stores_the_text_and_gives_the_directives(
     reply = chat.last.reply
     assert isinstance(reply, DirectivesReply)
     assert [thaw_object(each) for each in reply.directives] == [{"type": "ui.toast", "payload": {"message": "m"}}]
+
+
+async def test_tokens_of_all_attempts_are_counted() -> None:
+    script = Answer(text="not JSON", usage=usage(10, 2)), Answer(text=GOOD, usage=usage(20, 3))
+    runner, _ = scripted(*script)
+    result = await DirectivesRunner(runner, config()).run(message="hi")
+    assert [loose(each)["usage"]["total_tokens"] for each in result.attempts] == [12, 23]
+    assert (result.usage.input_tokens, result.usage.output_tokens, result.usage.reported) == (30, 5, True)
+    model = DirectivesModel(ScriptedModel(*script, repeat_last=True))
+    request = Request(messages=[{"role": "user", "content": "hi"}])
+    assert (await model.send(request)).usage == result.usage
+    assert [piece.usage async for piece in model.stream(request)] == [
+        Usage(input_tokens=20, output_tokens=3, reported=True)
+    ]
 
 
 async def test_without_a_usable_envelope_the_turn_fails() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import field
+from functools import reduce
+from operator import add
 from typing import Final, TypeAlias
 
 from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import FrozenObject, JsonObject, deep_merge, freeze_object, is_list, is_object, thaw_object
-from tavernkit.models import HTTPError, Model, ModelError, ProviderError, Reply, ReplyPiece, Request
+from tavernkit.models import HTTPError, Model, ModelError, ProviderError, Reply, ReplyPiece, Request, Usage
 from tavernkit.models._protocol import AsyncContext
 from tavernkit.prompt._plan import Plan
 from tavernkit.stores._history import HistoryLike
@@ -70,7 +72,9 @@ class DirectivesResult:
     mode: Mode | None = None
     """The mode that worked: ``json_schema``, ``json_object`` or ``prompt_only``."""
     elapsed_ms: int | None = None
-    """Total milliseconds of all attempts."""
+    """Milliseconds from the last request to its answer."""
+    usage: Usage = Usage()
+    """Tokens of all attempts that were answered."""
 
 
 ResultValidator: TypeAlias = Callable[[DirectivesResult], Sequence[str] | None]
@@ -158,6 +162,7 @@ class _Ladder:
     output: StructuredOutputOptions
     result_validator: ResultValidator | None
     attempts: list[JsonObject] = field(default_factory=list[JsonObject])
+    usages: list[Usage] = field(default_factory=list[Usage])
 
     async def climb_down(self) -> DirectivesResult:
         for mode in self.config.directives.modes:
@@ -169,7 +174,7 @@ class _Ladder:
                 return result
         samples = (attempt.get("assistant_content_sample") for attempt in reversed(self.attempts))
         last = next((sample for sample in samples if isinstance(sample, str)), "")
-        return DirectivesResult(ok=False, text=last, attempts=self.attempts)
+        return DirectivesResult(ok=False, text=last, attempts=self.attempts, usage=self._usage())
 
     async def _try(self, mode: Mode) -> DirectivesResult | None:
         repair = ""
@@ -212,9 +217,11 @@ class _Ladder:
             "structured_output_warnings": [],
             "semantic_error": None,
             "finish_reason": answer.finish_reason,
+            "usage": answer.usage,
             "assistant_content_sample": answer.text[:SAMPLE_CHARACTERS],
         }
         self.attempts.append(attempt)
+        self.usages.append(answer.reply.usage)
         envelope, warnings, error = self._envelope(answer)
         if envelope is None:
             attempt["structured_output_error"] = error
@@ -265,7 +272,11 @@ class _Ladder:
             envelope={**envelope, "assistant_text": text},
             warnings=warnings,
             attempts=self.attempts,
+            usage=self._usage(),
         )
+
+    def _usage(self) -> Usage:
+        return reduce(add, self.usages) if self.usages else Usage()
 
     def _reasons(self, result: DirectivesResult) -> list[str]:
         if self.result_validator is None:
@@ -385,12 +396,14 @@ class DirectivesModel(AsyncContext):
         if on_delta is not None:
             on_delta(ReplyPiece(text=result.text))
         found = tuple(freeze_object(each) for each in result.directives)
-        return DirectivesReply(text=result.text, directives=found, finish_reason="stop", model=self.name)
+        return DirectivesReply(
+            text=result.text, directives=found, usage=result.usage, finish_reason="stop", model=self.name
+        )
 
     async def stream(self, request: Request) -> AsyncGenerator[ReplyPiece]:
         """Ask for an envelope and yield its text in one piece."""
         reply = await self.send(request)
-        yield ReplyPiece(text=reply.text, finish_reason="stop")
+        yield ReplyPiece(text=reply.text, usage=reply.usage, finish_reason="stop")
 
     async def aclose(self) -> None:
         """Close the model that is asked."""

@@ -73,6 +73,7 @@ class DirectiveScenario:
             "had_http_404": any(attempt.get("http_status") == 404 for attempt in result.attempts),
             "had_semantic_error": any(attempt.get("semantic_error") for attempt in result.attempts),
             "directives": [*result.directives],
+            "usage": result.usage.to_dict() if result.usage.reported else None,
         }
         return ScenarioOutcome(result.text, reasons, details)
 
