@@ -194,6 +194,7 @@ def tokenize_with(estimator: Estimator, text: str, model_hint: str | None) -> To
 def _parts(message: Message | Mapping[str, object]) -> tuple[str, str, Mapping[str, object]]:
     if isinstance(message, Message):
         return message.role, message.content, message.metadata or {}
+    require("message", message, Mapping, "a Message or a mapping with role and content")
     content = message.get("content")
     text = content if isinstance(content, str) else "" if content is None else compact_json(content)
     role = str(message.get("role") or "").strip()

@@ -90,7 +90,9 @@ def trim(
             tokens += metadata_tokens(block.message_metadata, estimator, model_hint)
         return tokens
 
-    enabled = _enabled(blocks)
+    listed = list(blocks)
+    require("blocks", listed, Sequence[Block], "a list of Blocks, such as plan.blocks")
+    enabled = [block for block in listed if block.enabled]
     run = _Run(enabled, [cost(block) for block in enabled], budget, strategy)
     if run.current > budget:
         run.evict(order_units(run), cost, shorten)
@@ -111,10 +113,6 @@ def apply(blocks: Iterable[Block], result: TrimResult) -> list[Block]:
     shortened = {record.block_id for record in result.report.shortened}
     changed.update((block.id, block) for block in result.kept if block.id in shortened)
     return [changed.get(block.id, block) if block.enabled else block for block in blocks]
-
-
-def _enabled(blocks: Iterable[Block]) -> list[Block]:
-    return [block for block in blocks if block.enabled]
 
 
 def metadata_tokens(metadata: Mapping[str, object] | None, estimator: Estimator, model_hint: str | None) -> int:
