@@ -266,3 +266,15 @@ def test_backyard_lists_of_more_files_than_an_archive_may_have_are_read_up_to_th
     assert len(bundle.scenarios) == DEFAULT_LIMITS.max_entries // 2
     assert "the archive lists 100000 files at once; the first 2000 were read" in bundle.warnings
     assert len(imported.files) == DEFAULT_LIMITS.max_entries // 2 - 1
+
+
+def test_thousands_of_assets_with_one_name_are_written_soon():
+    assets = [{"type": "emotion", "name": "n", "ext": "png", "uri": f"embeded://q{i}/../a.png"} for i in range(6000)]
+    data = {"spec": "chara_card_v3", "spec_version": "3.0", "data": {"name": "Mira", "assets": assets}}
+    bundle = load(zip_of({"card.json": json.dumps(data), "a.png": b"picture"}, method=zipfile.ZIP_STORED))
+    started = time.monotonic()
+    written = to_bytes(bundle, "charx")
+    to_bytes(bundle, "byaf")
+    assert time.monotonic() - started < 10
+    paths = [asset.path for asset in load(written, limits=Limits(max_entries=10_000)).assets]
+    assert (paths[0], paths[1], paths[-1]) == ("a.png", "assets/emotion/image/n.png", "assets/emotion/image/n_5998.png")

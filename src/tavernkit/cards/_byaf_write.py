@@ -127,7 +127,7 @@ def _scenarios(bundle: Bundle, character: Character, warn: Warn) -> list[JsonObj
         parts = [part.strip("\n") for part in character.mes_example.split(_START)]
         texts = [to_backyard(part, "mes_example", warn) for part in parts if part.strip()]
         first["exampleMessages"] = [{"characterID": "", "text": text} for text in texts]
-    greetings = [from_backyard(first_message(scenario)) for scenario in scenarios[1:]]
+    greetings = {from_backyard(first_message(scenario)) for scenario in scenarios[1:]}
     for index, greeting in enumerate(character.alternate_greetings):
         if greeting not in greetings:
             scenario: JsonObject = {"title": f"Greeting {index + 2}"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -61,24 +62,37 @@ def _once(assets: Sequence[Asset]) -> Iterator[Asset]:
 def archive_paths(assets: Sequence[Asset]) -> dict[str, Asset]:
     """Give each asset a path in an archive: the one it had, or a new one; the same uri is the same path."""
     paths: dict[str, Asset] = {}
+    taken: dict[str, int] = {}
     for asset in _once(assets):
         path = asset.path
-        if not _FILE_PATH.search(path) or unsafe_part(path) or path in (CARD, MODULE) or path in paths:
-            path = _new_path(asset, paths)
-        paths[path] = asset
+        if not _FILE_PATH.search(path) or unsafe_part(path) or path in (CARD, MODULE) or path in taken:
+            path = _new_path(asset)
+        paths[free_path(path, taken)] = asset
     return paths
 
 
-def _new_path(asset: Asset, paths: Mapping[str, Asset]) -> str:
+def _new_path(asset: Asset) -> str:
     folder = asset.type if asset.type in _FOLDERS else "other"
     ext = asset.ext if re.fullmatch(r"[a-z0-9]{1,10}", asset.ext) and asset.ext != "unknown" else "png"
     stem = _UNUSABLE.sub("_", asset.name)[:80].strip(". ") or "asset"
-    number = 0
-    while True:
-        path = f"assets/{folder}/{kind_of(ext)}/{stem}{f'_{number}' if number else ''}.{ext}"
-        if path not in paths:
-            return path
+    return f"assets/{folder}/{kind_of(ext)}/{stem}.{ext}"
+
+
+def free_path(path: str, taken: dict[str, int]) -> str:
+    """Add a number to a path until it is unique, and reserve it.
+
+    Args:
+        path: The path.
+        taken: The last number that was tried for each path, because thousands of assets may have the same name.
+    """
+    stem, ext = posixpath.splitext(path)
+    number, free = taken.get(path, 0), path
+    while free in taken:
         number += 1
+        free = f"{stem}_{number}{ext}"
+    taken[free] = 0
+    taken[path] = number
+    return free
 
 
 def archive_places(paths: Mapping[str, Asset]) -> dict[str, Place]:

@@ -15,7 +15,7 @@ from tavernkit._text.js_values import UNDEFINED, to_string, utf16_slice
 from tavernkit._values import Json, JsonObject, is_mapping, is_sequence, thaw, thaw_object
 from tavernkit.cards._charx import CARD, MODULE, write_member
 from tavernkit.cards._json_text import dump_json
-from tavernkit.cards._placement import kind_of
+from tavernkit.cards._placement import free_path, kind_of
 from tavernkit.cards._png import placeholder_png
 from tavernkit.cards._risu_ai.character import TEXT_FIELDS, book_from_lorebook
 from tavernkit.cards._risum import Module, write_risum
@@ -66,22 +66,7 @@ class _Archive:
         name = _HALF_CHARACTER.sub("\ufffd", _UNUSABLE.sub("_", name))
         name = _TRAILING.sub("", name)
         name = f"_{name}" if _RESERVED.match(name) else name
-        write_member(self.file, _free(name, self.names), data, method)
-
-
-def _free(path: str, taken: dict[str, int]) -> str:
-    """Add a number to a path until it is unique, and reserve it.
-
-    ``taken`` has the last number that was tried for each path, because thousands of assets may have the same name.
-    """
-    stem, ext = posixpath.splitext(path)
-    number, free = taken.get(path, 0), path
-    while free in taken:
-        number += 1
-        free = f"{stem}_{number}{ext}"
-    taken[free] = 0
-    taken[path] = number
-    return free
+        write_member(self.file, free_path(name, self.names), data, method)
 
 
 def export_charx(
@@ -94,7 +79,7 @@ def export_charx(
         listed: list[Json] = []
         paths: dict[str, int] = {}
         for asset in _assets(character):
-            path = _free(_path(asset), paths)
+            path = free_path(_path(asset), paths)
             stem = posixpath.splitext(path.split("/", 3)[3])[0]
             archive.write(f"x_meta/{stem}.json", b"{}", zipfile.ZIP_DEFLATED)
             archive.write(path, read_asset(asset.source) if asset.source else placeholder_png())
