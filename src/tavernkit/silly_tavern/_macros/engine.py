@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._macros import size_of
 from tavernkit._text.traced import join, plain
@@ -106,6 +107,7 @@ class Expander(ABC):
         Raises:
             MacroError: Something is wrong with the text, in strict mode.
         """
+        _check(text, environment)
         if self.is_plain(text):
             return text
         overrides = Overrides(
@@ -136,6 +138,7 @@ class Expander(ABC):
             environment: The data that macros read.
             overrides: Values that replace the environment's own.
         """
+        _check(text, environment)
         if self.is_plain(text):
             return MacroResult(text)
         diagnostics: list[Diagnostic] = []
@@ -156,6 +159,11 @@ class Expander(ABC):
     def is_plain(self, text: str) -> bool:
         """Return True if expanding the text has no effect."""
         return not text
+
+
+def _check(text: object, environment: object) -> None:
+    require("text", text, str)
+    require("environment", environment, MacroEnvironment)
 
 
 def evaluate(document: Document, run: Run) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import IntEnum
 
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSMatch
 from tavernkit._text.js_values import UNDEFINED, to_number, truthy
@@ -83,6 +84,7 @@ class RegexScript:
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RegexScript:
         """Read a script; fields of the wrong type are treated as in SillyTavern."""
+        require("data", data, Mapping[str, object], "the JSON object of a script")
         raw = thaw_object(data)
         trim_strings, placement = raw.get("trimStrings"), raw.get("placement")
         mode = to_number(raw.get("substituteRegex", UNDEFINED))
@@ -298,6 +300,7 @@ class RegexScripts:
             api: The API of the preset.
             warn: Called with each warning.
         """
+        require("extension_settings", extension_settings, Mapping[str, object], "that object of settings.json")
         allowed_presets = extension_settings.get("preset_allowed_regex")
         for_api = allowed_presets.get(api or "") if is_mapping(allowed_presets) else None
         return cls(

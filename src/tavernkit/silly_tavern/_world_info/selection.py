@@ -10,6 +10,7 @@ from functools import cmp_to_key
 from itertools import accumulate, chain, pairwise
 from typing import TypeVar
 
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import UNDEFINED, js_round, to_number, truthy
 from tavernkit._text.js_values.convert import sort_by
@@ -79,6 +80,7 @@ class WorldInfoSettings:
             data: The parsed settings.
             warn: Called with each warning.
         """
+        require("data", data, Mapping[str, object], "the object world_info_settings of a settings file")
 
         def number(name: str, default: float) -> float:
             given = data.get(f"world_info_{name}", UNDEFINED)
