@@ -32,6 +32,7 @@ from tavernkit.risu_ai._cbs import CBSEngine
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._chat.chat_log import with_messages
 from tavernkit.risu_ai._lorebook import LorebookEngine
+from tavernkit.server.storage.lines import insert_lines, new_line
 from tavernkit.silly_tavern._macros import MacroEngine
 from tavernkit.silly_tavern._world_info import ScanInput, SelectedBooks, WorldInfoEngine, WorldInfoSettings
 
@@ -270,7 +271,7 @@ class ServiceTurn:
         stored = [
             user_line(line.mes, user_name="User")
             if platform == "risu_ai"
-            else chats.new_line("user", line.mes, line.to_json())
+            else new_line("user", line.mes, line.to_json())
             for line in chat_lines(lines)
         ]
         async with app.state.service.database.write() as connection:
@@ -278,7 +279,7 @@ class ServiceTurn:
             first = chat.next_position
             placed = [dataclasses.replace(line, position=first + number) for number, line in enumerate(stored)]
             for start in range(0, lines, 500):
-                await chats.insert_lines(connection, made, placed[start : start + 500], now=time.time())
+                await insert_lines(connection, made, placed[start : start + 500], now=time.time())
             await chats.update_chat(connection, chat, next_position=first + lines)
         self._path = f"/api/sessions/{made}/messages"
         await self._turn()

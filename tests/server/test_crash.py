@@ -20,8 +20,9 @@ from sqlalchemy import select
 
 from tavernkit.server import ServerConfig
 from tavernkit.server.storage import chats
-from tavernkit.server.storage.chats import ChatLine, ChatState
+from tavernkit.server.storage.chats import ChatState
 from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.lines import COMPLETE, ChatLine, read_lines
 from tavernkit.server.storage.tables import Turn
 from tavernkit.server.storage.turns import DONE
 from tests.server.databases import POSTGRES, database_url
@@ -126,7 +127,7 @@ async def check(database: Database, talkers: list[Talker]) -> None:
         if not database.sqlite:
             await connection.execution_options(isolation_level="REPEATABLE READ")
         sessions = {chat.external_id: chat for chat in await chats.list_chats(connection, None)}
-        lines = {chat.id: await chats.read_lines(connection, chat.id) for chat in sessions.values()}
+        lines = {chat.id: await read_lines(connection, chat.id) for chat in sessions.values()}
         turns = (await connection.execute(select(Turn.id, Turn.status, Turn.message_id, Turn.reply_id))).all()
     for talker in talkers:
         answered, chat = before[talker.name], sessions.get(talker.name)
@@ -149,7 +150,7 @@ def check_session(chat: ChatState, said: list[ChatLine], answered: list[tuple[st
     assert pairs[: len(answered)] == answered
     local: Any = chat.variables.get("local", {})
     assert int(local.get("count", 0)) == replies
-    assert all(line.status == chats.COMPLETE for line in said)
+    assert all(line.status == COMPLETE for line in said)
 
 
 def check_turns(turns: Sequence[Any], lines: list[ChatLine]) -> None:

@@ -21,7 +21,8 @@ from tavernkit.examples import example_path
 from tavernkit.server import ServerConfig, backups
 from tavernkit.server.imports import served_folders, sources
 from tavernkit.server.sessions import files
-from tavernkit.server.storage import chats
+from tavernkit.server.storage import lines as stored_lines
+from tavernkit.server.storage.lines import read_lines
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
 from tests.server.databases import database_url
@@ -178,7 +179,7 @@ async def test_a_long_session_is_exported_while_others_are_served(
     start: StartApp, monkeypatch: pytest.MonkeyPatch, platform: str
 ) -> None:
     name = "_risu_chat" if platform == "risu_ai" else "silly_tavern_file"
-    write, read, written_in, reads = getattr(files, name), chats.read_lines, list[threading.Thread](), list[int]()
+    write, read, written_in, reads = getattr(files, name), read_lines, list[threading.Thread](), list[int]()
 
     def writing(*arguments: Any) -> bytes:
         written_in.append(threading.current_thread())
@@ -196,8 +197,8 @@ async def test_a_long_session_is_exported_while_others_are_served(
             assert (await client.post(f"{path}/messages", json={"content": f"m{number}"})).status_code == 200
         whole = (await client.get(f"{path}/export")).content
         monkeypatch.setattr(files, name, writing)
-        monkeypatch.setattr(chats, "READ_AT_ONCE", 4)
-        monkeypatch.setattr(chats, "read_lines", reading)
+        monkeypatch.setattr(stored_lines, "READ_AT_ONCE", 4)
+        monkeypatch.setattr(stored_lines, "read_lines", reading)
         assert (await client.get(f"{path}/export")).content == whole
     assert reads == [4, 2, 0]
     assert written_in[0] is not threading.current_thread()

@@ -12,7 +12,9 @@ from tavernkit.risu_ai import RisuMessage
 from tavernkit.server.adapters.risu_ai_lines import user_line as risu_line
 from tavernkit.server.sessions.changes import KnownLines
 from tavernkit.server.storage import chats
-from tavernkit.server.storage.chats import new_line
+from tavernkit.server.storage import lines as stored_lines
+from tavernkit.server.storage.lines import insert_lines, new_line, store_lines
+from tavernkit.server.turns import turn_log
 from tavernkit.silly_tavern import ChatMessage
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
@@ -27,7 +29,7 @@ async def long_session(client: Client, count: int) -> str:
     async with client.service.database.write() as connection:
         chat = await chats.get_chat(connection, made)
         for start in range(0, count, 500):
-            await chats.insert_lines(connection, made, lines[start : start + 500], now=time.time())
+            await insert_lines(connection, made, lines[start : start + 500], now=time.time())
         await chats.update_chat(connection, chat, next_position=count)
     return f"/api/sessions/{made}"
 
@@ -36,7 +38,7 @@ async def test_the_5000th_message_is_read_and_converted_as_the_50th(
     start: StartApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     converted = read = 0
-    from_json, line = ChatMessage.from_json, chats._line
+    from_json, line = ChatMessage.from_json, stored_lines._line
 
     def counting(data: Any) -> ChatMessage:
         nonlocal converted
@@ -55,7 +57,7 @@ async def test_the_5000th_message_is_read_and_converted_as_the_50th(
             await client.post(f"{base}/messages", json={"content": "first"})
             with monkeypatch.context() as patch:
                 patch.setattr(ChatMessage, "from_json", counting)
-                patch.setattr(chats, "_line", counting_line)
+                patch.setattr(stored_lines, "_line", counting_line)
                 converted = read = 0
                 answer = await client.post(f"{base}/messages", json={"content": "second"})
                 assert answer.status_code == 200, answer.text
@@ -74,12 +76,12 @@ async def test_messages_of_risuai_are_made_and_compared_once(start: StartApp, mo
         lines = [replace(risu_line(f"m{number}", user_name="User"), position=number) for number in range(500)]
         async with client.service.database.write() as connection:
             chat = await chats.get_chat(connection, made)
-            await chats.insert_lines(connection, made, lines, now=time.time())
+            await insert_lines(connection, made, lines, now=time.time())
             await chats.update_chat(connection, chat, next_position=len(lines))
         path = f"/api/sessions/{made}/messages"
         await client.post(path, json={"content": "first"})
         stored: list[int] = []
-        store = chats.store_lines
+        store = store_lines
 
         async def counting(connection: Any, chat_id: str, old: Any, placed: Any, turn_id: str | None = None) -> None:
             stored.append(sum(before is not after for before, after in zip(old, placed, strict=False)))
@@ -93,7 +95,7 @@ async def test_messages_of_risuai_are_made_and_compared_once(start: StartApp, mo
             return from_json(data)
 
         monkeypatch.setattr(RisuMessage, "from_json", noted)
-        monkeypatch.setattr(chats, "store_lines", counting)
+        monkeypatch.setattr(turn_log, "store_lines", counting)
         assert (await client.post(path, json={"content": "second"})).status_code == 200
         now = (await client.get(f"{path}?limit=4")).json()["data"]
     assert [each["content"] for each in now] == ["first", "Yes.", "second", "Yes."]

@@ -70,14 +70,14 @@ async def test_a_chat_of_more_messages_than_a_turn_reads_is_taken_whole_while_ot
     start: StartApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served, served_before_parts = 0, []
-    insert_lines = stored_chats.chats.insert_lines
+    insert_lines = stored_chats.insert_lines
 
     async def noting(*arguments: Any, **more: Any) -> None:
         served_before_parts.append(served)
         await insert_lines(*arguments, **more)
 
     async with start(ScriptedModel("r")) as client:
-        monkeypatch.setattr(stored_chats.chats, "insert_lines", noting)
+        monkeypatch.setattr(stored_chats, "insert_lines", noting)
         running = asyncio.create_task(finished(client, {"file": silly_tavern_chat(MAX_MESSAGES + 2000)}))
         while not running.done():
             await asyncio.sleep(0)

@@ -13,6 +13,7 @@ from tavernkit.server.adapters.silly_tavern_lines import user_line
 from tavernkit.server.limits import MAX_MESSAGES
 from tavernkit.server.sessions import changes
 from tavernkit.server.storage import chats
+from tavernkit.server.storage import lines as stored_lines
 from tavernkit.server.storage.chats import Selection
 from tavernkit.silly_tavern._conversation.numbered_lines import moved
 from tavernkit.testing import ScriptedModel
@@ -26,8 +27,8 @@ PLATFORMS = ["silly_tavern", "risu_ai"]
 def short_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Turns read six messages at most, and leave out two more at a time."""
     with monkeypatch.context() as patch:
-        patch.setattr(chats, "MAX_MESSAGES", 6)
-        patch.setattr(chats, "UNREAD_STEP", 2)
+        patch.setattr(stored_lines, "MAX_MESSAGES", 6)
+        patch.setattr(stored_lines, "UNREAD_STEP", 2)
         patch.setattr(changes, "MAX_CACHED_CHAT_LINES", 0)  # as small against the others as it is
         yield patch
 

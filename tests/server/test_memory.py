@@ -10,7 +10,7 @@ import pytest
 
 from tavernkit._values import JsonObject
 from tavernkit.models._scripted import usage
-from tavernkit.server.storage.chats import ChatLine, new_line
+from tavernkit.server.storage.lines import ChatLine, new_line
 from tavernkit.server.turns import summaries
 from tavernkit.server.turns.summaries import next_part
 from tavernkit.testing import ScriptedModel, answer, failure

@@ -22,7 +22,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.models import ModelError
 from tavernkit.server import ServerConfig, SessionStore, create_app
 from tavernkit.server.storage import chats, turns
-from tavernkit.server.storage.chats import new_line
+from tavernkit.server.storage.lines import insert_lines, new_line
 from tavernkit.testing import Disconnect, ScriptedModel, calls, failure, streamed, tool_call
 from tests.server.conftest import Client, StartApp, running
 from tests.server.databases import database_url
@@ -234,7 +234,7 @@ async def test_the_text_of_a_turn_that_died_is_there(start: StartApp) -> None:
         async with client.service.database.write() as connection:
             stored = await chats.get_chat(connection, session)
             line = new_line("user", "Hi", {"name": "Ann", "is_user": True, "mes": "Hi"})
-            await chats.insert_lines(connection, session, [replace(line, position=1)], now=time.time())
+            await insert_lines(connection, session, [replace(line, position=1)], now=time.time())
             await chats.update_chat(connection, stored, turn_id="dead", lease_until=1.0, next_position=2)
             values = {"session_id": session, "owner": stored.owner, "idempotency_key": None, "fingerprint": ""}
             await turns.begin_turn(connection, "dead", kind="normal", lease_until=1.0, message_id=line.id, **values)

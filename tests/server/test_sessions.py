@@ -16,6 +16,7 @@ from tavernkit.models._scripted import Disconnect, Hang
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import library
 from tavernkit.server.storage import chats
+from tavernkit.server.storage.lines import read_lines
 from tavernkit.server.turns import turn_log
 from tavernkit.testing import ScriptedModel, answer, failure, streamed
 from tests.server.conftest import Client, StartApp
@@ -37,7 +38,7 @@ async def lines_of(client: Client, session: str = "s") -> list[tuple[str, str, s
     async with database.read() as connection:
         chat = await chats.find_chat(connection, "local", session)
         assert chat is not None
-        return [(line.role, line.content, line.status) for line in await chats.read_lines(connection, chat.id)]
+        return [(line.role, line.content, line.status) for line in await read_lines(connection, chat.id)]
 
 
 async def test_a_stateless_request_leaves_nothing_behind(start: StartApp) -> None:

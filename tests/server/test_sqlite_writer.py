@@ -17,6 +17,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.database import Database, database_errors
+from tavernkit.server.storage.lines import insert_lines, new_line
 from tavernkit.server.storage.sqlite import CommitPace, PromptConnection
 from tavernkit.server.storage.tables import Chat
 
@@ -83,8 +84,8 @@ async def test_what_the_database_refuses_is_undone_alone(database: Database, sto
     async def twice() -> None:
         async with database.write(together=True) as connection:
             await chats.create_chat(connection, "o", "twice", Selection(character="c"))
-            line = chats.new_line("user", "hello", {})
-            await chats.insert_lines(connection, "none", [line, line], now=0.0)
+            line = new_line("user", "hello", {})
+            await insert_lines(connection, "none", [line, line], now=0.0)
 
     outcomes = await asyncio.gather(store(database, "a"), twice(), store(database, "b"), return_exceptions=True)
     assert [type(each) for each in outcomes] == [type(None), IntegrityError, type(None)]

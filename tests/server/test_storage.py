@@ -25,9 +25,18 @@ from tavernkit.server import ServerConfig
 from tavernkit.server.migrations import HEAD
 from tavernkit.server.storage import chats, items
 from tavernkit.server.storage import database as database_module
-from tavernkit.server.storage.chats import ChatLine, Selection, new_line
+from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.database import Database, driver_of, migration_config, run_migrations
 from tavernkit.server.storage.items import item_file, save_item, slug
+from tavernkit.server.storage.lines import (
+    ChatLine,
+    count_lines,
+    insert_lines,
+    new_line,
+    place_lines,
+    read_lines,
+    store_lines,
+)
 from tavernkit.server.storage.sqlite import COMMITS_IN_THREAD, CommitPace
 from tavernkit.server.storage.tables import Base, dump_json, storable, storable_json
 from tavernkit.server.storage.turns import read_globals, write_globals
@@ -134,7 +143,7 @@ async def test_what_no_database_holds_is_replaced(database: Database) -> None:
         line = new_line("user", "nul \x00, half \udfff", native)
         chat = await chats.create_chat(connection, "o", "s", Selection(character="c"), [line])
     async with database.read() as connection:
-        stored = (await chats.read_lines(connection, chat.id))[0]
+        stored = (await read_lines(connection, chat.id))[0]
     assert stored.content == "nul \ufffd, half \ufffd"
     assert stored.native == {"a\ufffd": ["\ufffd", None, {"b": "ok"}]}
     assert storable("plain") == "plain"
@@ -168,12 +177,12 @@ async def test_errors_of_the_driver_are_those_of_sqlalchemy(database: Database) 
             await write(connection)
 
     with pytest.raises(IntegrityError) as failed:
-        await fail(lambda connection: chats.insert_lines(connection, chat.id, [line], now=1.0))
+        await fail(lambda connection: insert_lines(connection, chat.id, [line], now=1.0))
     assert "a secret" not in str(failed.value)
     with pytest.raises(IntegrityError):
         await fail(lambda connection: chats.update_chat(connection, chat, owner=None))
     async with database.read() as connection:
-        assert await chats.count_lines(connection, chat.id) == 1
+        assert await count_lines(connection, chat.id) == 1
 
 
 @pytest.mark.skipif(bool(POSTGRES), reason="about SQLite")
@@ -220,18 +229,18 @@ async def test_lines_are_replaced_by_their_ids(database: Database) -> None:
     a, b, c, d = (new_line("user", text, {}) for text in "abcd")
     async with database.write() as connection:
         chat = await chats.create_chat(connection, "o", "s", Selection(character="c"), [a, b, c])
-        old = await chats.read_lines(connection, chat.id)
+        old = await read_lines(connection, chat.id)
         changed = [old[0], ChatLine(id=b.id, position=0, role="user", content="B", native={}), d]
-        await chats.store_lines(connection, chat.id, old, chats.place_lines(chat, old, changed)[0])
+        await store_lines(connection, chat.id, old, place_lines(chat, old, changed)[0])
     async with database.write() as connection:
-        now = await chats.read_lines(connection, chat.id)
+        now = await read_lines(connection, chat.id)
         assert [line.content for line in now] == ["a", "B", "d"]
         chat = await chats.get_chat(connection, chat.id)
         await chats.update_chat(connection, chat, next_position=10)
         chat = await chats.get_chat(connection, chat.id)
-        await chats.store_lines(connection, chat.id, now, chats.place_lines(chat, now, [now[2], now[0]])[0])
+        await store_lines(connection, chat.id, now, place_lines(chat, now, [now[2], now[0]])[0])
     async with database.read() as connection:
-        assert [line.content for line in await chats.read_lines(connection, chat.id)] == ["d", "a"]
+        assert [line.content for line in await read_lines(connection, chat.id)] == ["d", "a"]
 
 
 async def test_more_lines_are_removed_than_a_statement_has_values(database: Database) -> None:
@@ -240,9 +249,9 @@ async def test_more_lines_are_removed_than_a_statement_has_values(database: Data
         if not POSTGRES:  # how it was compiled decides
             driver_of(connection).direct.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 550)
         chat = await chats.create_chat(connection, "o", "s", Selection(character="c"), many)
-        old = await chats.read_lines(connection, chat.id, limit=len(many))
-        await chats.store_lines(connection, chat.id, old, old[:1])
-        assert await chats.count_lines(connection, chat.id) == 1
+        old = await read_lines(connection, chat.id, limit=len(many))
+        await store_lines(connection, chat.id, old, old[:1])
+        assert await count_lines(connection, chat.id) == 1
 
 
 async def test_shared_variables_keep_what_others_changed(database: Database) -> None:

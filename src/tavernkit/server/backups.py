@@ -31,7 +31,7 @@ from tavernkit.server.sessions.files import chat_file, is_mark
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.database import Database, database_errors
 from tavernkit.server.storage.items import KINDS, all_items, item_file
-from tavernkit.server.storage.tables import Base
+from tavernkit.server.storage.tables import Base, new_id
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ def import_path(config: ServerConfig, path: Path) -> JsonObject:
         owner = ADMIN_OWNER if config.keys_required else LOCAL.owner
         with tempfile.TemporaryDirectory(prefix="tavernkit-import-") as name:
             folder = Path(name)
-            progress = Progress(chats.new_id(), owner, folder)
+            progress = Progress(new_id(), owner, folder)
             if is_folder:
                 await import_below(database, progress, path)
             else:
@@ -89,7 +89,7 @@ def import_save(config: ServerConfig, path: Path) -> JsonObject:
     async def work(database: Database) -> JsonObject:
         await database.migrate()
         owner = ADMIN_OWNER if config.keys_required else LOCAL.owner
-        progress = Progress(chats.new_id(), owner, path.parent, save=place)
+        progress = Progress(new_id(), owner, path.parent, save=place)
         try:
             found = await asyncio.to_thread(save_work, path, progress.warn)
         except ServiceError as error:

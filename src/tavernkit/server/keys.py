@@ -17,10 +17,9 @@ from tavernkit.cards import DEFAULT_LIMITS, Limits
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import RATE_WINDOW_SECONDS
-from tavernkit.server.storage.chats import new_id
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.statements import select_by, table_of, upsert_into
-from tavernkit.server.storage.tables import ApiKey, RateWindow
+from tavernkit.server.storage.tables import ApiKey, RateWindow, new_id
 
 Scope: TypeAlias = Literal["chat", "read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

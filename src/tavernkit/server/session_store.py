@@ -45,8 +45,9 @@ from tavernkit.server.sessions.session_files import (
     with_app_state,
 )
 from tavernkit.server.storage import chats, turns
-from tavernkit.server.storage.chats import ChatLine, ChatState
+from tavernkit.server.storage.chats import ChatState
 from tavernkit.server.storage.database import Database, database_errors
+from tavernkit.server.storage.lines import ChatLine, place_lines, read_all_lines, store_lines, too_long
 from tavernkit.server.storage.tables import Chat
 from tavernkit.server.turns.scheduling import BuildExecutor
 from tavernkit.server.turns.turn_log import TurnLog
@@ -172,7 +173,7 @@ class SessionStore:
             await self._recover(database, chat)
         async with database.read() as connection:
             chat = await chats.get_chat(connection, chat.id)
-            lines = await chats.read_all_lines(connection, chat.id)
+            lines = await read_all_lines(connection, chat.id)
             shared = await turns.read_globals(connection, chat.owner, chat.selection.platform)
             kept = await conversation_of(connection, chat.id)
         platform, header = chat.selection.platform, kept.get("header")
@@ -192,13 +193,13 @@ class SessionStore:
             chat, platform = known.chat, known.chat.selection.platform
             file = read_session_file(platform, saved.file)
             written = with_app_state(platform, changed_lines(platform, known.written, file.messages), saved.state)
-            lines, position = chats.place_lines(chat, known.lines, stored_lines(platform, known.lines, written))
+            lines, position = place_lines(chat, known.lines, stored_lines(platform, known.lines, written))
             if len(lines) > MAX_SESSION_MESSAGES:
-                raise chats.too_long()
+                raise too_long()
             variables = {**chat.variables, "local": file.variables}
             changes: dict[str, object] = {"details": file.details, "variables": variables, "next_position": position}
             await chats.update_chat(connection, chat, **changes)
-            await chats.store_lines(connection, chat.id, known.lines, lines)
+            await store_lines(connection, chat.id, known.lines, lines)
             given = saved.state.get(GLOBALS)
             shared: JsonObject = given if is_object(given) else {}
             await turns.write_globals(connection, chat.owner, platform, known.shared, shared)

@@ -14,7 +14,7 @@ from tavernkit.server.adapters.silly_tavern import SillyTavernAdapter
 from tavernkit.server.adapters.turn import neutral_line
 from tavernkit.server.adapters.vectors import Vectors
 from tavernkit.server.library.library import RISU_AI, Cast
-from tavernkit.server.storage.chats import PARTIAL, ChatLine
+from tavernkit.server.storage.lines import PARTIAL, ChatLine
 from tavernkit.server.turns.request import NewMessage
 from tavernkit.server.turns.scheduling import BuildExecutor
 from tavernkit.silly_tavern import DataFolder

@@ -37,7 +37,7 @@ from tavernkit.server.adapters.turn import (
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS, MAX_ALERTS, MAX_HELPER_REQUESTS
-from tavernkit.server.storage.chats import PARTIAL, ChatLine
+from tavernkit.server.storage.lines import PARTIAL, ChatLine
 from tavernkit.server.turns.scheduling import BuildExecutor
 from tavernkit.server.upstreams.listeners import ClientDisconnectedError
 from tavernkit.stores import InMemoryVariablesStore

@@ -18,7 +18,8 @@ from tavernkit.server.adapters.swipes import RISU_SPEAKER, RISU_SWIPE, RISU_SWIP
 from tavernkit.server.adapters.turn import NEUTRAL, OPERATIONS, OUTSIDE_CHAT, PARTS, Spoken, TurnInput
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import Cast
-from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_id, new_line
+from tavernkit.server.storage.lines import COMPLETE, ChatLine, new_line
+from tavernkit.server.storage.tables import new_id
 
 ROLES = {"user": "user", "char": "assistant"}
 INLAYS = "tavernkit_inlays"

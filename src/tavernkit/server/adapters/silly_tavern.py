@@ -38,7 +38,7 @@ from tavernkit.server.adapters.turn import (
 from tavernkit.server.adapters.vectors import BlockingEmbedder, Vectors, searching
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import Cast
-from tavernkit.server.storage.chats import ChatLine, new_line
+from tavernkit.server.storage.lines import ChatLine, new_line
 from tavernkit.server.turns.scheduling import BuildExecutor
 from tavernkit.server.upstreams.listeners import ClientDisconnectedError
 from tavernkit.silly_tavern._conversation.chat_state import ChatState

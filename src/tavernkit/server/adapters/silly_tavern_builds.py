@@ -12,7 +12,7 @@ from tavernkit.server.adapters.turn import TurnInput
 from tavernkit.server.library.library import Cast
 from tavernkit.server.library.stored_folders import StoredMedia, StoredTexts
 from tavernkit.server.limits import CACHED_BUILDERS, MAX_STOP_STRINGS
-from tavernkit.server.storage.chats import ChatLine
+from tavernkit.server.storage.lines import ChatLine
 from tavernkit.silly_tavern._chat_completion.tools import read_tools
 from tavernkit.silly_tavern._files.data_folder import allowed_scripts, tags_of
 from tavernkit.silly_tavern._world_info.selection import character_book_names

@@ -10,7 +10,7 @@ from tavernkit._dataclass import replaced
 from tavernkit._values import Json, JsonObject, is_mapping, is_object
 from tavernkit.server.adapters.turn import NEUTRAL
 from tavernkit.server.limits import CHANGEABLE_GROUP_LINES, CHANGEABLE_LINES
-from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_line
+from tavernkit.server.storage.lines import COMPLETE, PARTIAL, ChatLine, new_line
 from tavernkit.silly_tavern._conversation import lines as chat_lines
 from tavernkit.silly_tavern._conversation.numbered_lines import NumberedLines
 

@@ -21,7 +21,7 @@ from tavernkit.server.adapters.vectors import Embed
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import Cast, ChatExtras
 from tavernkit.server.limits import CONTEXT_LENGTH
-from tavernkit.server.storage.chats import PARTIAL, ChatLine, new_line
+from tavernkit.server.storage.lines import PARTIAL, ChatLine, new_line
 
 NEUTRAL = "metadata"
 """A key that only neutral messages have: tool calls, their results, and other messages that only clients send."""

@@ -30,7 +30,7 @@ from tavernkit.server.errors import ServiceError, server_failure
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_JSON_BODY_BYTES
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.service import Service
-from tavernkit.server.storage.chats import new_id
+from tavernkit.server.storage.tables import new_id
 
 logger = logging.getLogger("tavernkit.server.access")
 

@@ -26,7 +26,8 @@ from tavernkit.server.library.models import model_name
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
 from tavernkit.server.sessions.changes import branch_chat
 from tavernkit.server.storage import chats
-from tavernkit.server.storage.tables import Turn
+from tavernkit.server.storage.lines import read_lines
+from tavernkit.server.storage.tables import Turn, new_id
 from tavernkit.server.upstreams.listeners import SpeakerChange
 
 router = APIRouter(prefix="/v1", tags=["openai"])
@@ -94,7 +95,7 @@ async def get_response(response_id: PathId, service: TheService, client: ChatCli
 
 def _new_session(idempotency_key: str | None) -> str:
     """Return the id of a session for a response: a repeated request must find the same one."""
-    key = chats.new_id() if idempotency_key is None else hashlib.sha256(idempotency_key.encode()).hexdigest()[:32]
+    key = new_id() if idempotency_key is None else hashlib.sha256(idempotency_key.encode()).hexdigest()[:32]
     return f"response-{key}"
 
 
@@ -119,7 +120,7 @@ async def _chat_of(caller: Caller, body: ResponsesRequest) -> str:
                 code="previous_response_not_found",
                 param="previous_response_id",
             )
-        lines = await chats.read_lines(connection, chat_id, limit=1)
+        lines = await read_lines(connection, chat_id, limit=1)
         stored = (await chats.get_chat(connection, chat_id)).selection
     asked = parse_model(body.model, body.tavernkit)
     if (asked.character, asked.group) != (stored.character, stored.group):

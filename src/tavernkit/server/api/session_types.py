@@ -13,7 +13,8 @@ from tavernkit.server.adapters.turn import Hidden
 from tavernkit.server.api.openai_types import PASSED_ON, Id, ItemId, Name, TavernKitOptions, Text, is_given
 from tavernkit.server.limits import MAX_ALERTS, MAX_BOOKS, MAX_MESSAGES, MAX_NAME_CHARACTERS
 from tavernkit.server.sessions.changes import ALL_BEFORE
-from tavernkit.server.storage.chats import ChatLine, ChatState
+from tavernkit.server.storage.chats import ChatState
+from tavernkit.server.storage.lines import ChatLine
 from tavernkit.server.storage.tables import storable
 from tavernkit.server.turns.request import TurnOutcome
 

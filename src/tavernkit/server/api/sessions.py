@@ -46,7 +46,8 @@ from tavernkit.server.sessions.changes import branch_chat, change_message, owned
 from tavernkit.server.sessions.files import chat_file, forget_conversation
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
-from tavernkit.server.storage.tables import storable_json
+from tavernkit.server.storage.lines import read_lines
+from tavernkit.server.storage.tables import new_id, storable_json
 from tavernkit.server.turns.request import NewMessage, TurnRequest
 
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])
@@ -86,7 +87,7 @@ async def create_session(body: SessionIn, service: TheService, client: ChatClien
     selection = parse_model(body.model, body.tavernkit)
     await service.library.prepare(service.database, selection)
     async with service.database.write() as connection:
-        external_id = body.session or chats.new_id()
+        external_id = body.session or new_id()
         await chats.refuse_taken(connection, client.owner, external_id)
         chat = await service.turns.log.sessions.new_chat(
             connection, client.owner, external_id, selection, greeting=body.greeting, options=body.tavernkit.kept
@@ -164,7 +165,7 @@ async def list_messages(
     if chat.turn_id is not None and not chat.busy(time.time()):
         await service.turns.log.recover(chat.id)
     async with service.database.read() as connection:
-        lines = await chats.read_lines(connection, chat.id, limit=limit, before=before)
+        lines = await read_lines(connection, chat.id, limit=limit, before=before)
     older = lines[0].position if len(lines) == limit else None
     return MessageList(data=[MessageOut.of(line) for line in lines], next=older)
 
@@ -218,7 +219,7 @@ async def turn(
 @router.post("/{session_id}/actions/branch", status_code=201)
 async def branch(session_id: PathId, body: BranchIn, service: TheService, client: ChatClient) -> SessionOut:
     """Start another session with everything up to a message."""
-    external_id = body.session or chats.new_id()
+    external_id = body.session or new_id()
     chat = await branch_chat(service.database, client, session_id, body.message_id, external_id, marked=True)
     return SessionOut.of(chat, time.time())
 
@@ -288,7 +289,7 @@ async def _operation(
     outcome = await until_done(caller.request, turn, listener)
     async with service.database.read() as connection:
         chat = await chats.get_chat(connection, session_id)
-        lines = await chats.read_lines(connection, session_id)
+        lines = await read_lines(connection, session_id)
     return OperationOut.of(outcome, chat, lines)
 
 

@@ -20,9 +20,8 @@ from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.imports.found import Found, Progress
 from tavernkit.server.imports.records import store
 from tavernkit.server.imports.sources import find_work
-from tavernkit.server.storage.chats import new_id
 from tavernkit.server.storage.database import Database, advisory_lock
-from tavernkit.server.storage.tables import Job
+from tavernkit.server.storage.tables import Job, new_id
 
 RUNNING, DONE, FAILED, INTERRUPTED = "running", "done", "failed", "interrupted"
 LEASE_SECONDS = 60.0

@@ -52,9 +52,11 @@ from tavernkit.server.sessions.files import (
     stored_risu_chat,
 )
 from tavernkit.server.storage import chats
-from tavernkit.server.storage.chats import ChatLine, ChatState
+from tavernkit.server.storage.chats import ChatState
 from tavernkit.server.storage.database import Database, advisory_lock
 from tavernkit.server.storage.items import infos, item_file
+from tavernkit.server.storage.lines import ChatLine, read_all_lines
+from tavernkit.server.storage.tables import new_id
 from tavernkit.silly_tavern._files.folder_files import CHATS
 
 logger = logging.getLogger("tavernkit.server")
@@ -301,7 +303,7 @@ class WriteBack:
             place = self._folder / mark.path if mark is not None else await self._new_place(connection, chat)
             if place is None:
                 return
-            lines, name = await chats.read_all_lines(connection, chat.id), await name_of(connection, chat)
+            lines, name = await read_all_lines(connection, chat.id), await name_of(connection, chat)
             written = await asyncio.to_thread(self._written, place, mark, chat, lines, name)
             if written.warning:
                 logger.warning("%s", written.warning)
@@ -366,7 +368,7 @@ class WriteBack:
             mark = FileMark.of(chat) if chat is not None else None
             if chat is None or mark is None:
                 return
-            lines = await chats.read_all_lines(connection, chat.id)
+            lines = await read_all_lines(connection, chat.id)
             written = await asyncio.to_thread(self._written_save, self._save, mark, chat, lines)
             if written.warning:
                 logger.warning("%s", written.warning)
@@ -379,7 +381,7 @@ class WriteBack:
         stored = next((each for each in save.chats(mark.owner) if each.id == mark.path), None)
         name, warning, chat_id = stored.name if stored is not None else "", "", mark.path
         if stored is None or risu_digest(stored) != mark.digest:
-            chat_id = chats.new_id()
+            chat_id = new_id()
             warning = (
                 f"the chat {name or mark.path!r} of {path.name} was changed by another program and is not overwritten: "
                 "the session is a chat of its own there now"

@@ -30,8 +30,9 @@ from tavernkit.server.sessions.files import (
     silly_tavern_line,
 )
 from tavernkit.server.storage import chats
-from tavernkit.server.storage.chats import ChatLine, ChatState, Selection
+from tavernkit.server.storage.chats import ChatState, Selection
 from tavernkit.server.storage.items import Kind, all_items, infos, item_file, save_item, slug
+from tavernkit.server.storage.lines import ChatLine, insert_lines
 
 _Message = TypeVar("_Message")
 
@@ -346,7 +347,7 @@ async def _store_lines(
     for start in range(0, len(messages), STORED_AT_ONCE):
         part = messages[start : start + STORED_AT_ONCE]
         lines = [replace(line(message), position=place) for place, message in enumerate(part, start)]
-        await chats.insert_lines(connection, made.chat.id, lines, now=now)
+        await insert_lines(connection, made.chat.id, lines, now=now)
         await asyncio.sleep(0)
     changes: dict[str, object] = {"variables": made.variables} if made.variables else {}
     await chats.update_chat(connection, made.chat, next_position=len(messages), **changes)

@@ -23,9 +23,9 @@ from tavernkit.server.library.library import (
     version_of,
 )
 from tavernkit.server.limits import MAX_SCRIPTS, MAX_SETTINGS_CHARACTERS
-from tavernkit.server.storage.chats import new_id
 from tavernkit.server.storage.database import advisory_lock
 from tavernkit.server.storage.items import ItemInfo, infos, item_file, save_item
+from tavernkit.server.storage.tables import new_id
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     SILLY_TAVERN: (

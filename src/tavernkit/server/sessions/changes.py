@@ -26,8 +26,19 @@ from tavernkit.server.library.library import RISU_AI, Library
 from tavernkit.server.limits import CACHED_CHATS, MAX_CACHED_CHAT_LINES, MAX_CACHED_LINES
 from tavernkit.server.sessions.files import options_of_copy
 from tavernkit.server.storage import chats
-from tavernkit.server.storage.chats import ChatLine, ChatState, Selection
+from tavernkit.server.storage.chats import ChatState, Selection
 from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.lines import (
+    COMPLETE,
+    ChatLine,
+    get_line,
+    insert_lines,
+    read_history,
+    read_lines,
+    remove_lines,
+    store_lines,
+)
+from tavernkit.server.storage.tables import new_id
 
 ALL_BEFORE = "allBefore"
 """RisuAI's value of ``disabled`` for a message that is left out with everything before it."""
@@ -62,8 +73,8 @@ async def change_message(
     async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
         _refuse_impossible(chat, line, change)
         changed, details, variables = await rewrite(connection, chat, line, change)
-        changed = replace(changed, status=chats.COMPLETE)
-        await chats.store_lines(connection, chat.id, [line], [changed])
+        changed = replace(changed, status=COMPLETE)
+        await store_lines(connection, chat.id, [line], [changed])
         await chats.update_chat(connection, chat, details=details, variables={**chat.variables, "local": variables})
         return changed
 
@@ -73,7 +84,7 @@ async def remove_messages(
 ) -> None:
     """Remove a message, or everything from it on."""
     async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
-        await chats.remove_lines(connection, chat.id, line, following=following)
+        await remove_lines(connection, chat.id, line, following=following)
         tainted: JsonObject = {} if chat.selection.platform == RISU_AI else {"tainted": True}  # as SillyTavern has it
         await chats.update_chat(connection, chat, details={**chat.details, **tainted})
 
@@ -93,7 +104,7 @@ async def branch_chat(
     """
     async with database.write() as connection:
         chat = await chats.get_chat(connection, chat_id, owner=owned_by(client))
-        last = await chats.get_line(connection, chat_id, message_id)
+        last = await get_line(connection, chat_id, message_id)
         following = last.position + 1
         await chats.refuse_taken(connection, chat.owner, external_id)
         options = options_of_copy(chat)
@@ -104,10 +115,10 @@ async def branch_chat(
         changes: dict[str, object] = {"details": details, "variables": chat.variables}
         await chats.update_chat(connection, made, next_position=following + len(added), **changes)
         before, now = following, time.time()
-        await chats.insert_lines(connection, made.id, added, now=now)
-        while lines := await chats.read_lines(connection, chat_id, limit=COPIED_AT_ONCE, before=before):
-            copies = [replace(line, id=chats.new_id()) for line in lines]
-            await chats.insert_lines(connection, made.id, copies, now=now)
+        await insert_lines(connection, made.id, added, now=now)
+        while lines := await read_lines(connection, chat_id, limit=COPIED_AT_ONCE, before=before):
+            copies = [replace(line, id=new_id()) for line in lines]
+            await insert_lines(connection, made.id, copies, now=now)
             before = lines[0].position
             await asyncio.sleep(0)
         return await chats.get_chat(connection, made.id)
@@ -131,7 +142,7 @@ async def _editing(
         chat = await chats.get_chat(connection, chat_id, owner=owned_by(client), lock=True)
         if chat.busy(time.time()):
             raise ServiceError(409, "a turn of this session is running", code="session_busy", retry_after=1)
-        yield connection, chat, await chats.get_line(connection, chat_id, message_id)
+        yield connection, chat, await get_line(connection, chat_id, message_id)
 
 
 def _refuse_impossible(chat: ChatState, line: ChatLine, change: LineChange) -> None:
@@ -225,7 +236,7 @@ class KnownLines:
         known = self.get(chat.id)
         if known is not None and known[0] == chat.version:
             return known[1], 0
-        return await chats.read_history(connection, chat)
+        return await read_history(connection, chat)
 
     def remember(self, chat: ChatState, lines: list[ChatLine], unread: int) -> None:
         """Cache a chat that was read or written as a whole, unless it is long."""
@@ -267,7 +278,7 @@ class SessionChanges:
     async def greet_again(self, connection: AsyncConnection, chat: ChatState) -> None:
         """Write a greeting without an answer again, as SillyTavern does when the persona changes."""
         adapter = self._adapters.of(chat.selection.platform)
-        lines = await chats.read_lines(connection, chat.id, limit=2)
+        lines = await read_lines(connection, chat.id, limit=2)
         untouched = len(lines) == 1 and lines[0].role == "assistant" and not chat.details.get("tainted")
         if not untouched or chat.selection.group is not None or not isinstance(adapter, SillyTavernAdapter):
             return
@@ -276,7 +287,7 @@ class SessionChanges:
         greeting, _ = await adapter.greeting(cast, user_name=self._config.user_name, index=shown)
         if greeting:
             changed = replaced(lines[0], content=greeting[0].content, native=greeting[0].native)
-            await chats.store_lines(connection, chat.id, lines, [changed])
+            await store_lines(connection, chat.id, lines, [changed])
 
     async def rewrite(
         self, connection: AsyncConnection, chat: ChatState, line: ChatLine, change: LineChange

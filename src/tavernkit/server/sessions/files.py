@@ -24,9 +24,9 @@ from tavernkit.risu_ai._files.chat_file import chat_json, write_chats
 from tavernkit.server.adapters.silly_tavern_lines import opened_again
 from tavernkit.server.library.library import RISU_AI
 from tavernkit.server.library.stored_folders import FILE, file_id
-from tavernkit.server.storage import chats
-from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, ChatState, new_line
+from tavernkit.server.storage.chats import ChatState
 from tavernkit.server.storage.items import ItemInfo, Kind, delete_item, infos, item_file, item_info, save_item, slug
+from tavernkit.server.storage.lines import COMPLETE, PARTIAL, ChatLine, new_line, read_all_lines
 from tavernkit.server.storage.statements import change
 from tavernkit.server.storage.tables import Chat
 
@@ -41,7 +41,7 @@ _CONVERSATIONS = "conversation-of-session"
 
 async def chat_file(connection: AsyncConnection, chat: ChatState) -> tuple[str, bytes]:
     """Return a session as SillyTavern's JSONL or RisuAI's JSON, with a file name. A long one takes seconds to write."""
-    lines, name = await chats.read_all_lines(connection, chat.id), await name_of(connection, chat)
+    lines, name = await read_all_lines(connection, chat.id), await name_of(connection, chat)
     stem = f"{slug(name) or 'chat'}-{slug(chat.external_id) or chat.id}"[:100]
     if chat.selection.platform == RISU_AI:
         return f"{stem}.json", await asyncio.to_thread(_risu_chat, chat, name, lines)

@@ -26,7 +26,8 @@ from tavernkit.server.adapters.swipes import RISU_SWIPE, RISU_SWIPES, risu_swipe
 from tavernkit.server.adapters.turn import NEUTRAL
 from tavernkit.server.library.library import RISU_AI
 from tavernkit.server.sessions.files import risu_ai_line, silly_tavern_file, silly_tavern_line, stored_risu_chat
-from tavernkit.server.storage.chats import ChatLine, ChatState
+from tavernkit.server.storage.chats import ChatState
+from tavernkit.server.storage.lines import ChatLine
 
 USER = "user"
 ADDED_BY_WRITING = frozenset(("user_name", "character_name", "chat_metadata"))

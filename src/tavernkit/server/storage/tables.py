@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from typing import Any, ClassVar
 
@@ -17,6 +18,11 @@ from sqlalchemy.types import TypeDecorator
 from tavernkit._values import Json, JsonObject, is_object, is_sequence
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def new_id() -> str:
+    """Return a new id of a row."""
+    return os.urandom(16).hex()
 
 
 def clean_text(text: str | None) -> str | None:

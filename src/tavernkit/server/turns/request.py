@@ -15,8 +15,10 @@ from tavernkit._values import Json, JsonObject
 from tavernkit.server.adapters.turn import TurnKind, TurnResult
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.keys import Client
-from tavernkit.server.storage import chats, turns
-from tavernkit.server.storage.chats import ChatLine, ChatState, Selection
+from tavernkit.server.storage import turns
+from tavernkit.server.storage.chats import ChatState, Selection
+from tavernkit.server.storage.lines import ChatLine
+from tavernkit.server.storage.tables import new_id
 from tavernkit.server.storage.turns import TurnState
 
 ANSWERED = (turns.DONE, turns.PARTIAL)
@@ -72,7 +74,7 @@ class TurnRequest:
     """Options that a session stores, such as those for stable prompts."""
     payer: Client | None = None
     """Whose budget the turn uses; without one it counts for the owner, who has no budget."""
-    turn_id: str = field(default_factory=chats.new_id)
+    turn_id: str = field(default_factory=new_id)
 
     @property
     def fingerprint(self) -> str:

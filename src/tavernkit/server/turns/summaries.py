@@ -36,8 +36,9 @@ from tavernkit.server.limits import (
 )
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.storage import chats
-from tavernkit.server.storage.chats import ChatLine, ChatState
+from tavernkit.server.storage.chats import ChatState
 from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.lines import ChatLine, get_line, has_lines, store_lines
 from tavernkit.server.storage.statements import change, table_of, upsert_into
 from tavernkit.server.storage.tables import Summary
 from tavernkit.server.upstreams.listeners import ClientDisconnectedError, SpeakerChange
@@ -182,7 +183,7 @@ class Summaries:
             async with self._database.write() as connection:
                 now = await chats.get_chat(connection, chat.id, lock=True)
                 if not now.busy(self._clock()) and now.turn_id is None:
-                    if not await chats.has_lines(connection, chat.id, [line.id for line in part.lines]):
+                    if not await has_lines(connection, chat.id, [line.id for line in part.lines]):
                         return "stale"  # the summary no longer matches the chat
                     if now.selection.platform == RISU_AI:
                         if _last_memo(now.details) != part.known:
@@ -190,9 +191,9 @@ class Summaries:
                         details = with_hypa_entry(now.details, summary, [line.id for line in part.lines])
                         await chats.update_chat(connection, now, details=details)
                         return "done"
-                    line = await chats.get_line(connection, chat.id, part.lines[-1].id)
+                    line = await get_line(connection, chat.id, part.lines[-1].id)
                     changed = with_memory(line, summary)
-                    await chats.store_lines(connection, chat.id, [line], [changed])
+                    await store_lines(connection, chat.id, [line], [changed])
                     await chats.update_chat(connection, now, details=opened_again(now.details, only_summary=True))
                     return "done"
             if time.monotonic() >= until:

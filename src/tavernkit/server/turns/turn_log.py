@@ -26,8 +26,18 @@ from tavernkit.server.library.models import GROUP_PREFIX
 from tavernkit.server.limits import MAX_SESSION_MESSAGES
 from tavernkit.server.sessions.changes import KnownLines, SessionChanges, with_content
 from tavernkit.server.storage import chats, turns
-from tavernkit.server.storage.chats import PARTIAL, ChatLine, ChatState, Selection
+from tavernkit.server.storage.chats import ChatState, Selection
 from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.lines import (
+    PARTIAL,
+    ChatLine,
+    insert_lines,
+    move_lines,
+    place_lines,
+    remove_lines,
+    store_lines,
+    too_long,
+)
 from tavernkit.server.turns.request import (
     BusyError,
     TurnOutcome,
@@ -174,7 +184,7 @@ class TurnLog:
             shared = await turns.read_globals(connection, request.owner, chosen.platform)
             new = 0 if own else len(request.messages)
             if new and unread + len(lines) + new > MAX_SESSION_MESSAGES:
-                raise chats.too_long()
+                raise too_long()
             lines, added = await self._with_own_lines(connection, request, chat, lines, own, cast, turn_id)
             pending = pending_line(own or lines[len(lines) - added :])
             lease = now + self._config.lease_seconds
@@ -248,7 +258,7 @@ class TurnLog:
         placed = [
             replaced(line, position=chat.next_position + at, turn_id=chat.turn_id) for at, line in enumerate(made)
         ]
-        await chats.insert_lines(connection, chat.id, placed, now=time.time(), turn_id=chat.turn_id)
+        await insert_lines(connection, chat.id, placed, now=time.time(), turn_id=chat.turn_id)
         return replaced(chat, next_position=chat.next_position + len(placed)), [*lines, *placed]
 
     async def _with_partial(
@@ -263,7 +273,7 @@ class TurnLog:
         else:
             changed = with_content(chat, last, with_new_swipe(last.native, last.content, text), text)
         changed = replaced(changed, status=PARTIAL)
-        await chats.store_lines(connection, chat.id, [last], [changed])
+        await store_lines(connection, chat.id, [last], [changed])
         return [*lines[:-1], changed]
 
     async def _with_own_lines(
@@ -282,10 +292,10 @@ class TurnLog:
         said = own or self._adapters.new_lines(request.messages, cast, self._config.user_name)
         placed = [replaced(line, position=chat.next_position + at, turn_id=turn_id) for at, line in enumerate(said)]
         if own:  # sent before, but the chat continued without an answer: it moves to the end
-            await chats.move_lines(connection, placed)
+            await move_lines(connection, placed)
             moved = {line.id for line in own}
             return [*(line for line in lines if line.id not in moved), *placed], len(placed)
-        await chats.insert_lines(connection, chat.id, placed, now=time.time(), turn_id=turn_id)
+        await insert_lines(connection, chat.id, placed, now=time.time(), turn_id=turn_id)
         return [*lines, *placed], len(placed)
 
     async def _open_stateless(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
@@ -368,11 +378,11 @@ class TurnLog:
         chat = opened.chat
         async with self._database.write(together=True) as connection:
             changes = {"details": result.details, "variables": {"local": result.variables.get("local", {})}}
-            placed, position = chats.place_lines(chat, opened.lines, result.lines)
+            placed, position = place_lines(chat, opened.lines, result.lines)
             if not await chats.end_turn(connection, chat, next_position=position, **changes):
                 await chats.get_chat(connection, chat.id)  # raises if it was removed
                 raise ServiceError(409, "the turn took too long, and another one took over", code="turn_lost")
-            await chats.store_lines(connection, chat.id, opened.lines, placed, opened.turn_id)
+            await store_lines(connection, chat.id, opened.lines, placed, opened.turn_id)
             await turns.write_globals(
                 connection,
                 chat.owner,
@@ -440,8 +450,8 @@ async def _left_by(
     """Store the lines that a failed turn leaves, and return the other changes of its chat."""
     if not isinstance(error, ChangedByFailure):
         return {}
-    placed, position = chats.place_lines(chat, opened.lines, error.lines)
-    await chats.store_lines(connection, chat.id, opened.lines, placed, opened.turn_id)
+    placed, position = place_lines(chat, opened.lines, error.lines)
+    await store_lines(connection, chat.id, opened.lines, placed, opened.turn_id)
     return {"details": error.details, "variables": {"local": error.variables}, "next_position": position}
 
 
@@ -451,7 +461,7 @@ async def _without_recovered(
     """Return the chat without the partial reply of a repeated request, which is answered again."""
     gone = [line for line in lines if line.turn_id == turn_id and line.role == "assistant" and line.status == PARTIAL]
     for line in gone:
-        await chats.remove_lines(connection, chat.id, line, following=False)
+        await remove_lines(connection, chat.id, line, following=False)
     return [line for line in lines if line not in gone] if gone else lines
 
 

@@ -32,8 +32,8 @@ from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import RISU_AI, ChatExtras, Library
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.storage import chats, turns
-from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.lines import ChatLine, read_history
 from tavernkit.server.turns.request import TurnOutcome, TurnRequest, merged_selection
 from tavernkit.server.turns.scheduling import Admission, BuildExecutor
 from tavernkit.server.turns.summaries import Summaries
@@ -112,7 +112,7 @@ class Turns:
             chat, lines, unread = None, list[ChatLine](), 0
             if request.chat_id is not None:
                 chat = await chats.get_chat(connection, request.chat_id, owner=request.owner)
-                lines, unread = await chats.read_history(connection, chat)
+                lines, unread = await read_history(connection, chat)
             selection = merged_selection(chat.selection, request) if chat is not None else request.selection
             cast = await self.library.cast(connection, selection)
             options = {**(chat.options if chat is not None else {}), **request.kept}
