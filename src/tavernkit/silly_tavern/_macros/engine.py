@@ -214,7 +214,7 @@ def _report_depth(run: Run, node: MacroNode | ShorthandNode) -> None:
 class MacroEngine(Expander):
     """Expands texts like SillyTavern's Macros 2.0. Thread-safe; reuse it, because it caches parsed texts.
 
-    >>> from tavernkit.silly_tavern._macros import MacroEnvironment
+    >>> from tavernkit.silly_tavern import MacroEnvironment
     >>> MacroEngine().expand("{{user}} meets {{char}}.", MacroEnvironment(user_name="Ann", character_name="Bel"))
     'Ann meets Bel.'
 

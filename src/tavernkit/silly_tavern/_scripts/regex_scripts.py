@@ -48,7 +48,15 @@ class MacroMode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RegexScript:
-    """One script. ``raw`` is its JSON with everything it came with; the fields are what running it needs."""
+    """One script. ``raw`` is its JSON with everything it came with; the fields are what running it needs.
+
+    >>> from tavernkit.silly_tavern import MacroEngine, MacroEnvironment
+    >>> engine, environment = MacroEngine(), MacroEnvironment(user_name="Ann")
+    >>> def expand(text, /, *, character=None, escape=None):
+    ...     return engine.expand(text, environment, character_name=character, post_process=escape)
+    >>> RegexScript.from_json({"findRegex": "/you/g", "replaceString": "{{user}}"}).run("Thank you!", expand=expand)
+    'Thank Ann!'
+    """
 
     raw: JsonObject = field(repr=False)
     id: str

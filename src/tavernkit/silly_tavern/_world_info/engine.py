@@ -115,6 +115,13 @@ class WorldInfoEngine:
 
     Books are compiled the first time they are scanned and kept for later scans, so that the cost of a scan depends on
     the text and its matches, not on the size of the books. One engine can be shared between threads.
+
+    >>> from tavernkit.silly_tavern import ScanInput, SelectedBooks, WorldBook
+    >>> book = WorldBook.from_json({"entries": {"0": {"uid": 0, "key": ["lamp"], "content": "It is old."}}}, name="lore")
+    >>> books = SelectedBooks(global_=(book,))
+    >>> given = ScanInput(messages=["Light the lamp!"], books=books, max_context=4096, count_tokens=len)
+    >>> print(WorldInfoEngine().scan(given).explain(0))
+    lore.0: in, key 'lamp' found in the last message: …Light the lamp!…
     """
 
     def __init__(self, *, cache_size: int = COMPILED_BOOKS) -> None:
