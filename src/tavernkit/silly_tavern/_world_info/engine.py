@@ -117,7 +117,7 @@ class WorldInfoEngine:
     the text and its matches, not on the size of the books. One engine can be shared between threads.
 
     >>> from tavernkit.silly_tavern import ScanInput, SelectedBooks, WorldBook
-    >>> book = WorldBook.from_json({"entries": {"0": {"uid": 0, "key": ["lamp"], "content": "It is old."}}}, name="lore")
+    >>> book = WorldBook.from_json({"entries": {"0": {"uid": 0, "key": ["lamp"], "content": "It is old"}}}, name="lore")
     >>> books = SelectedBooks(global_=(book,))
     >>> given = ScanInput(messages=["Light the lamp!"], books=books, max_context=4096, count_tokens=len)
     >>> print(WorldInfoEngine().scan(given).explain(0))
