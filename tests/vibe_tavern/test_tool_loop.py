@@ -12,7 +12,19 @@ from tavernkit.errors import ConfigError
 from tavernkit.models import Endpoint, HTTPError, OpenAIModel
 from tavernkit.prompt._block import Block, Message
 from tavernkit.prompt._plan import Plan
-from tavernkit.testing import Answer, Hang, ScriptedModel, answer, calls, failure, serve, streamed, tool_call, usage
+from tavernkit.testing import (
+    Answer,
+    Body,
+    Hang,
+    ScriptedModel,
+    answer,
+    calls,
+    failure,
+    serve,
+    streamed,
+    tool_call,
+    usage,
+)
 from tavernkit.vibe_tavern import FunctionToolset, PromptRunner, ToolLoopRunner
 from tavernkit.vibe_tavern._context import VibeTavernState
 from tavernkit.vibe_tavern._pipeline import PIPELINE
@@ -286,6 +298,26 @@ async def test_result_that_json_cannot_hold_is_an_error_for_the_model(value: obj
     outcome = json.loads(result.history[2].content)
     assert outcome["errors"][0]["code"] == "TOOL_OUTPUT_SERIALIZATION_ERROR"
     assert outcome["data"]["error_class"] == "ValueError"
+
+
+@pytest.mark.parametrize("arguments", [{"name": "\ud83d"}, '{"name": "\ud83d"}', '{"name": "\\ud83d"}'])
+@pytest.mark.parametrize("name", ["greet", "gr\udc00et"])
+async def test_calls_with_half_characters_are_answered(name: str, arguments: Any) -> None:
+    def greet(name: str) -> str:
+        """Greet."""
+        return f"hello {name}"
+
+    call = {"id": "c\ud83d", "type": "function", "function": {"name": name, "arguments": arguments}}
+    tag = {"name": name, "arguments": {"name": "\ud83d"}}
+    runner, _ = scripted(
+        Body({"choices": [{"message": {"role": "assistant", "content": None, "tool_calls": [call]}}]}),
+        f"<tool_call>{json.dumps(tag)}</tool_call>",
+        "done",
+    )
+    result = await ToolLoopRunner(runner, config("vllm"), tools=FunctionToolset([greet])).run("go")
+    found = [json.loads(message.content) for message in result.history if message.role == "tool"]
+    assert [each["ok"] for each in found] == [name == "greet"] * 2
+    assert result.text == "done"
 
 
 async def test_keys_never_reach_events_or_errors() -> None:

@@ -27,8 +27,12 @@ def loads(text: str) -> Json:
 
 def compact(value: object) -> str:
     """Write a value as compact JSON text; values that JSON cannot represent raise ``ValueError`` or ``TypeError``."""
-    text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text.encode()  # a lone surrogate cannot be sent; fail here
+    plain = _plain(value)
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, which can only be sent escaped
+        return json.dumps(plain, allow_nan=False, separators=(",", ":"))
     return text
 
 
