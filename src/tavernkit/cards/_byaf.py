@@ -277,6 +277,7 @@ def card_data(
 
 
 def _alternate_greetings(scenarios: Sequence[Mapping[str, object]]) -> list[str]:
+    # Compared as they are written in Backyard, before macros are converted.
     opening = first_message(scenarios[0]) if scenarios else ""
     later = (first_message(scenario) for scenario in scenarios[1:])
     return list(dict.fromkeys(from_backyard(text) for text in later if text.strip() and text != opening))

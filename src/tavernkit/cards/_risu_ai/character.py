@@ -93,6 +93,7 @@ def from_card(card: JsonObject, assets: Mapping[str, bytes], store: Store) -> Js
         "postHistoryInstructions": "",
         "virtualscript": "",
         "additionalData": _additional_data(data),
+        # RisuAI drops the depth prompt here, and does not put it on the character either.
         "extentions": {key: value for key, value in extensions.items() if key not in ("risuai", "depth_prompt")},
         "largePortrait": _present(risuai.get("largePortrait"), not is_object(stated)),
         "globalLore": [],
@@ -273,7 +274,9 @@ def _entry(entry: Mapping[str, object]) -> JsonObject:
         extensions["risu_case_sensitive"] = thaw(entry["case_sensitive"])
     cache = extensions.pop("risu_loreCache", None)
     percent = extensions.pop("risu_activationPercent", None)
+    # RisuAI looks at the first key only.
     use_regex = truthy(entry.get("use_regex")) and bool(keys) and to_string(keys[0]).startswith("/")
+    # RisuAI does not read `enabled`: disabled entries become ordinary ones.
     converted: JsonObject = {
         "key": join(keys, ", "),
         "secondkey": join(secondary, ", "),

@@ -63,6 +63,7 @@ class _Archive:
     names: dict[str, int] = field(default_factory=dict[str, int])
 
     def write(self, name: str, data: bytes, method: int = zipfile.ZIP_STORED) -> None:
+        # RisuAI does not change the uri in the card, so it does not find such an asset when it imports the file.
         name = _HALF_CHARACTER.sub("\ufffd", _UNUSABLE.sub("_", name))
         name = _TRAILING.sub("", name)
         name = f"_{name}" if _RESERVED.match(name) else name
@@ -136,7 +137,7 @@ def _module(character: Mapping[str, object], identifier: str) -> bytes:
         "id": identifier,
         "trigger": _list(character.get("triggerscript")),
         "regex": _list(character.get("customscript")),
-        "lorebook": _list(character.get("globalLore")),
+        "lorebook": _list(character.get("globalLore")),  # it stays in the card, too
         "assets": [],
     }
     out = io.BytesIO()
@@ -151,6 +152,7 @@ def _list(value: object) -> Json:
 def card_of(character: Mapping[str, object], assets: list[Json], now: int) -> JsonObject:
     """The V3 card of a character; scripts and triggers are in the module next to it."""
     data: JsonObject = {source: _present(character.get(key), "") for key, source in TEXT_FIELDS if key != "creator"}
+    # Creator and version come from what RisuAI keeps of an imported card, not from the character's own fields.
     additional = character.get("additionalData")
     stated: Mapping[str, object] = additional if is_mapping(additional) else {}
     lore = character.get("globalLore")

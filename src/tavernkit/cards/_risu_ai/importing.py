@@ -123,6 +123,7 @@ def _read_json(data: bytes, imported: ImportedCard, limits: Limits) -> None:
         raise ImportRefusedError("the JSON is not a character card")
 
 
+# RisuAI accepts the older names on the left, and then reads none of them.
 _OFF_SPEC = (("char_name", "name"), ("char_persona", "description"), ("char_greeting", "first_mes"))
 
 

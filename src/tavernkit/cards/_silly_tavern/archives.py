@@ -220,7 +220,7 @@ def _chat_lines(scenario: FrozenObject, name: str, now: datetime) -> Iterator[Js
         "user_name": "unused",
         "character_name": "unused",
         "chat_metadata": {
-            "scenario": text_of(scenario.get("narrative")),
+            "scenario": text_of(scenario.get("narrative")),  # SillyTavern rewrites no macros here
             "mes_example": example_messages(scenario),
             "system_prompt": from_backyard(text_of(scenario.get("formattingInstructions"))),
             "mes_examples_optional": scenario.get("canDeleteExampleMessages") is True,

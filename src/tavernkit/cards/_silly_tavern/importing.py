@@ -90,6 +90,7 @@ def import_file(
 
 def export_card(png: bytes, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
     """Return the card that SillyTavern exports for a stored PNG; as JSON, it is indented by four spaces."""
+    # The chunk `ccv3` wins, so SillyTavern exports every card as V3.
     card = parse_like_javascript(read_card_text(read_chunks(png, limits)), limits)
     if not is_object(card):
         raise ImportFailedError("the stored card is not a JSON object")
@@ -130,6 +131,7 @@ def _read_json(data: bytes, now: datetime, limits: Limits) -> _Draft:
         name = sanitize(card["char_name"])
         fields: dict[str, object] = dict(card)
         fields |= {key: card.get(source) if source else None for key, source in _PYGMALION.items()}
+        # SillyTavern names the chat after `name`, which this format lacks: "undefined - …".
         return _Draft(from_v1(fields, name, now, chat=chat_name(card.get("name", UNDEFINED), now)), name)
     raise ImportRefusedError("the JSON is not a character card")
 
@@ -161,7 +163,7 @@ def _clean_name(card: JsonObject) -> str:
     data = card.get("data")
     name: Json = data.get("name") if is_object(data) else None
     if is_object(data) and truthy(name):
-        name = data["name"] = sanitize(name)
+        name = data["name"] = sanitize(name)  # may become empty: then the name next to `data` counts
     return sanitize(name if truthy(name) else card.get("name"))
 
 
@@ -190,7 +192,7 @@ def _read_charx(data: bytes, now: datetime, limits: Limits) -> _Draft:
     card = parts.card
     name = _clean_name(card)
     read_v2(card, now)
-    reset_private(card)
+    reset_private(card)  # only after the copies are made, unlike for other files: so there is no chat
     card["create_date"] = iso_time(now)
     return _Draft(card, name, parts.picture, parts.files(name))
 
@@ -219,6 +221,7 @@ def _take_sprites(card: JsonObject) -> tuple[ImportedFile, ...]:
         for item in items if isinstance(items, list) else ():
             if isinstance(item, list) and len(item) > 1 and isinstance(item[0], str) and isinstance(item[1], str):
                 path = f"{folder}/{sanitize(item[0])}.png"
+                # The first picture of a label stays, as in SillyTavern.
                 sprites.setdefault(path, ImportedFile(path, decode_base64(item[1].encode("utf-8", errors="replace"))))
     return tuple(sprites.values())
 
@@ -288,8 +291,12 @@ def read_chunks(data: bytes, limits: Limits) -> list[PngChunk]:
 
 
 def read_card_text(chunks: list[PngChunk]) -> str:
-    """Return the JSON text of the first ``ccv3`` chunk, else of the first ``chara`` chunk."""
+    """Return the JSON text of the first ``ccv3`` chunk, else of the first ``chara`` chunk.
+
+    As in SillyTavern, a broken ``ccv3`` chunk is not replaced by ``chara``.
+    """
     texts = [chunk for chunk in chunks if chunk.kind == b"tEXt"]
+    # SillyTavern refuses the file whichever text chunk this is.
     if any(chunk.data.count(b"\0") > 1 for chunk in texts):
         raise PngError("a text chunk has a zero byte in its text")
     for keyword in CARD_KEYWORDS:

@@ -84,6 +84,7 @@ def read_v2(card: JsonObject, now: datetime) -> None:
     for key in _COPIED_EXTENSIONS:
         if key in extensions:
             card[key] = extensions[key]
+        # SillyTavern overwrites its own defaults with undefined, so the keys are not stored.
         elif key != "fav" or not isinstance(stated, list):  # JSON.stringify ignores other properties of a list
             card.pop(key, None)
     if card.get("chat") is None:
@@ -103,7 +104,7 @@ def create(form: Mapping[str, object], now: datetime, worlds: Mapping[str, JsonO
     talkativeness = _or(form.get("talkativeness"), 0.5)
     tags = _tags(form.get("tags"))
     notes = _or(form.get("creator_notes"), "")
-    favourite = form.get("fav") == "true"
+    favourite = form.get("fav") == "true"  # the text of a form field: true itself does not count
     card.update(texts)
     card.update(
         {
@@ -144,6 +145,7 @@ def _extensions(old: Json, form: Mapping[str, object], talkativeness: Json, favo
 
 
 def _depth(form: Mapping[str, object]) -> Json:
+    """Return the depth of a form: 4 if there is none, but 0 for an empty field, which JavaScript takes for a number."""
     depth = to_number(form["depth_prompt_depth"]) if form.get("depth_prompt_depth") is not None else 4
     if math.isnan(depth):
         return 4
@@ -225,6 +227,7 @@ def check_card(card: Mapping[str, object]) -> CardCheck:
 
     ``tavernkit.cards.validate()`` finds more, and says what to do.
     """
+    # V1 comes first: a V2 card with copies of its fields at the top counts as V1.
     last_error = next((key for key in REQUIRED["v1"] if key not in card), None)
     if last_error is None:
         return CardCheck(1, None)
@@ -264,7 +267,7 @@ def _v3_problem(card: Mapping[str, object]) -> str | None:
     if card.get("spec") != "chara_card_v3":
         return "spec"
     version = to_number(card.get("spec_version", UNDEFINED))
-    if version < 3 or version >= 4:
+    if version < 3 or version >= 4:  # a version that is no number passes
         return "spec_version"
     data = card.get("data")
     return None if data is not None and _is_object_type(data) else "no_card_data"
