@@ -16,6 +16,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern._json_schema import check_arguments, json_schema_of
 from tavernkit.vibe_tavern._tool_calling import config as tool_config
 from tavernkit.vibe_tavern._tool_calling.calls import check_output, parse_arguments
+from tavernkit.vibe_tavern._tool_calling.dispatcher import ToolDispatcher
 from tavernkit.vibe_tavern._tool_calling.functions import FunctionTool, FunctionToolset, read_docstring
 from tavernkit.vibe_tavern._tool_calling.registry import (
     CombinedToolset,
@@ -173,6 +174,16 @@ def test_descriptions_in_annotations_and_defaults_with_titles_are_kept() -> None
     properties = loose(FunctionTool.of(find).definition.schema)["properties"]
     assert properties["title"] == {"type": "string", "description": "What it is called."}
     assert (properties["like"]["description"], properties["like"]["default"]) == ("An example.", {"title": "x"})
+
+
+async def test_results_that_cannot_be_written_are_not_the_fault_of_the_arguments() -> None:
+    def picture() -> bytes:
+        """Return no text."""
+        return b"\xff"
+
+    tools = FunctionToolset([picture])
+    envelope = await ToolDispatcher(tools.execute, tools).dispatch("picture", {})
+    assert loose(envelope)["errors"][0]["code"] == "INTERNAL_ERROR"
 
 
 async def test_decorator_names_async_functions_and_call_ids() -> None:

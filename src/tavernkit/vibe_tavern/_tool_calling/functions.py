@@ -237,7 +237,10 @@ def _explain(error: Any) -> str:
 def _jsonable(value: object) -> object:
     from pydantic_core import to_jsonable_python
 
-    return to_jsonable_python(value, fallback=repr)
+    try:
+        return to_jsonable_python(value, fallback=repr)
+    except ValueError as error:  # which would count as a mistake in the arguments
+        raise TypeError(f"the tool's result cannot be written as JSON: {error}") from error
 
 
 _GOOGLE_HEADING: Final = re.compile(r"(?:Args|Arguments|Parameters):\s*")
