@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -150,3 +151,15 @@ def test_triggers_see_and_change_the_selected_persona():
     plan = build(character=owner, settings=settings, variables=variables, preset=preset(cards))
     assert plan.variables.values["local"]["who"] == "Second."
     assert contents(plan)[0] == "Changed."
+
+
+@pytest.mark.parametrize(("script", "forgotten"), [("", False), ("reloadDisplay(id)", True)])
+def test_drawing_the_screen_again_forgets_results_of_regex_scripts(script: str, forgotten: bool) -> None:
+    code = f"listenEdit('editRequest', function(id, messages) {script} return messages end)"
+    owner = character(
+        triggerscript=[trigger({"type": "triggerlua", "code": code})],
+        customscript=[{"in": "What", "out": "{{random}}", "type": "editprocess"}],
+    )
+    builder = Builder(**inputs(character=owner, random=random.Random(1).random, variables=InMemoryVariablesStore()))
+    first, second = (contents(builder.build())[-1] for _ in range(2))
+    assert (first != second) == forgotten

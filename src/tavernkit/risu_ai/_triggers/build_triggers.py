@@ -17,7 +17,7 @@ from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai._regex_scripts.script import ScriptMode
 from tavernkit.risu_ai._triggers.engine import RunOptions
 from tavernkit.risu_ai._triggers.host import RefusingHost
-from tavernkit.risu_ai._triggers.result import StoredState, TriggerResult
+from tavernkit.risu_ai._triggers.result import Reloads, StoredState, TriggerResult
 from tavernkit.risu_ai.errors import TriggerError
 
 if TYPE_CHECKING:
@@ -58,9 +58,7 @@ def run_build_triggers(
         if error.stored is not None:
             _store(state, error.stored)
         raise
-    if result.reloads.screen:
-        state.runner.forget()
-    _store(state, result.applied())
+    _store(state, result.applied(), result.reloads)
     if result.error is not None and state.sending:
         raise result.error
     return result if result.ok else None
@@ -75,18 +73,14 @@ def edit_text(state: RisuState, text: str, mode: ScriptMode, index: int) -> str:
     result = state.trigger_engine.edit(
         context.replace(speaker=None) if state.in_group else context, kind, text, index=index, **_options(state)
     )
-    if result.reloads.screen:
-        state.runner.forget()
-    _store(state, result.stored)
+    _store(state, result.stored, result.reloads)
     return rewritten(to_string(result.data), text, "Lua")
 
 
 def click_button(state: RisuState, name: str) -> None:
     """Call the Lua handlers of a button and store their changes; raises if a script could not be loaded."""
     result = state.trigger_engine.click(state.texts.context, name, **_options(state, strict=state.context.strict))
-    if result.reloads.screen:
-        state.runner.forget()
-    _store(state, result.stored)
+    _store(state, result.stored, result.reloads)
     if result.error is not None:
         raise result.error
 
@@ -94,9 +88,7 @@ def click_button(state: RisuState, name: str) -> None:
 def run_command(state: RisuState, line: str) -> bool:
     """Run a command line and store its changes; False if a command is unknown. Raises if a command failed."""
     result = state.trigger_engine.command(state.texts.context, line, **_options(state, strict=state.context.strict))
-    if result.reloads.screen:
-        state.runner.forget()
-    _store(state, result.stored)
+    _store(state, result.stored, result.reloads)
     if result.error is not None:
         raise result.error
     return result.value is not False
@@ -133,7 +125,7 @@ def edit_list(state: RisuState, messages: list[PromptMessage]) -> list[PromptMes
     given: list[Json] = [message.to_json() for message in messages]
     context = state.texts.context.replace(char=state.texts.context.speaker)
     result = state.trigger_engine.edit(context, "editRequest", given, **_options(state))
-    _store(state, result.stored)
+    _store(state, result.stored, result.reloads)
     if result.data == given:
         return messages
     edited = _read(result.data, messages, LUA_EDIT)
@@ -170,8 +162,10 @@ def _options(state: RisuState, *, strict: bool = False) -> RunOptions:
     }
 
 
-def _store(state: RisuState, stored: StoredState) -> None:
+def _store(state: RisuState, stored: StoredState, reloads: Reloads | None = None) -> None:
     """Store the changes of a run: variables, the chat, the character, personas and settings."""
+    if reloads is not None and reloads.screen:
+        state.runner.forget()
     stored.save_variables(state.variables)
     context: CBSContext = stored.context
     state.texts.change(personas=context.personas, settings=context.settings)
@@ -196,8 +190,6 @@ def _traced(chat: RisuChat, before: RisuChat) -> RisuChat:
 
 def _read(data: Json, before: Sequence[PromptMessage], editor: str) -> list[PromptMessage]:
     """Read an edited list; unchanged messages keep their sources."""
-    if is_object(data) and not data:
-        return []  # Lua has one empty table for lists and objects
     if not isinstance(data, list):
         return list(before)
     known = {(message.role, message.content): message for message in before}
