@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -110,6 +111,7 @@ async def test_retries_end(stream: bool) -> None:
         ({"retry_after": "5"}, 5.0),
         ({"Retry_After": "0.2"}, 1.0),
         ({"retry_after": "soon"}, 1.0),
+        ({"retry_after": "nan"}, 1.0),
         ({"retry_after": "Wed, 21 Oct 2015 07:28:10 GMT", "date": "Wed, 21 Oct 2015 07:28:00 GMT"}, 10.0),
         ({"retry_after": "Wed, 21 Oct 2015 07:28:10 GMT"}, 1.0),
     ],
@@ -181,3 +183,11 @@ async def test_closing_a_wrapper_closes_what_is_inside() -> None:
 async def test_provider_errors_without_a_status_have_none() -> None:
     for body in (None, {}, {"error": "x"}, {"error": {"code": "busy"}}, {"error": {"code": 7}}):
         assert ProviderError("x", body=body).status is None
+
+
+@pytest.mark.parametrize(
+    "wrap", [with_retries, lambda model: with_timeout(model, 3), lambda model: fallback(ScriptedModel(), model)]
+)
+def test_the_name_of_a_model_cannot_be_wrapped(wrap: Callable[[Any], object]) -> None:
+    with pytest.raises(ConfigError, match=r"model must be a model, such as tk\.model\(.*\), not str 'openai:gpt-4o'"):
+        wrap("openai:gpt-4o")

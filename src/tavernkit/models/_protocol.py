@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
+from tavernkit._arguments import require
 from tavernkit.errors import ConfigError
 from tavernkit.models._limits import RETRIES, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS
 from tavernkit.models._reply import Reply, ReplyPiece
@@ -89,6 +90,7 @@ class Model(Protocol):
 
 T = TypeVar("T")
 
+MODEL: Final = 'a model, such as tk.model("openai:gpt-4o")'
 RETRIED_STATUSES: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 529))
 
 Backoff: TypeAlias = Callable[[int], float]
@@ -103,6 +105,7 @@ class ModelWrapper(AsyncContext):
 
     def __init__(self, inner: Model) -> None:
         """Wrap a model."""
+        require("model", inner, Model, MODEL)
         self.inner = inner
 
     def __repr__(self) -> str:
@@ -183,6 +186,8 @@ def fallback(first: Model, *others: Model) -> Model:
         first: The model that is asked first.
         others: Models to ask if it fails, in order.
     """
+    for model in others:
+        require("model", model, Model, MODEL)
     return _Fallback((first, *others))
 
 
@@ -193,6 +198,7 @@ def with_timeout(model: Model, seconds: float) -> Model:
         model: The model.
         seconds: How long a whole reply, or the next piece of a stream, may take.
     """
+    require("seconds", seconds, float)
     return _TimeLimit(model, seconds)
 
 
@@ -328,7 +334,7 @@ def retry_after(error: ModelError) -> float | None:
         return None
     text = _header(error.headers, "retry-after")
     try:
-        return max(float(text), 0.0)
+        return max(0.0, float(text))  # in this order, NaN is 0
     except ValueError:
         pass
     try:
