@@ -17,27 +17,25 @@ from tavernkit._dataclass import replaced
 from tavernkit._values import Json, JsonObject
 from tavernkit.server.accounts import Accounts, UpstreamExchange, Use, uses_of
 from tavernkit.server.adapters.registry import Adapters, pending_line
-from tavernkit.server.adapters.swipes import with_new_swipe
 from tavernkit.server.adapters.turn import ChangedByFailure, TurnInput, TurnResult
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library.library import Cast, Library, UnparsedError
 from tavernkit.server.library.models import GROUP_PREFIX
 from tavernkit.server.limits import MAX_SESSION_MESSAGES
-from tavernkit.server.sessions.changes import KnownLines, SessionChanges, with_content
+from tavernkit.server.sessions.changes import KnownLines, SessionChanges
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatState, Selection
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.lines import (
-    PARTIAL,
     ChatLine,
     insert_lines,
     move_lines,
     place_lines,
-    remove_lines,
     store_lines,
     too_long,
 )
+from tavernkit.server.turns.recovery import Recovery, without_recovered
 from tavernkit.server.turns.request import (
     BusyError,
     TurnOutcome,
@@ -132,6 +130,7 @@ class TurnLog:
         self._library = library
         self._adapters = adapters
         self._known = KnownLines()
+        self._recovery = Recovery(library, adapters)
         self.sessions = SessionChanges(config, library, adapters, self._known)
 
     async def open(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
@@ -170,10 +169,10 @@ class TurnLog:
             chosen = merged_selection(chat.selection, request)
             lines, unread = await self._known.read(connection, chat)
             if known is not None:
-                lines = await _without_recovered(connection, chat, lines, known.id)
+                lines = await without_recovered(connection, chat, lines, known.id)
             if (dead := chat.turn_id) is not None:
                 if known is None or known.id != dead:
-                    chat, lines = await self._recover(connection, chat, lines, request)
+                    chat, lines = await self._recovery.recover(connection, chat, lines, request)
                 await turns.fail_turn(connection, dead, INTERRUPTED)
             own = await repeated_lines(connection, request, chat, lines, known)
             if isinstance(own, TurnOutcome):
@@ -229,52 +228,10 @@ class TurnLog:
                 return
             lines, unread = await self._known.read(connection, chat)
             turn_id = chat.turn_id
-            chat, lines = await self._recover(connection, chat, lines)
+            chat, lines = await self._recovery.recover(connection, chat, lines)
             await turns.fail_turn(connection, turn_id, INTERRUPTED)
             await chats.update_chat(connection, chat, turn_id=None, lease_until=0.0, next_position=chat.next_position)
         self._known.remember(replaced(chat, turn_id=None, version=chat.version + 1), lines, unread)
-
-    async def _recover(
-        self, connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], request: TurnRequest | None = None
-    ) -> tuple[ChatState, list[ChatLine]]:
-        """Return the chat with the partial replies of a dead process, unless the same request is repeated.
-
-        For ``swipe`` and ``regenerate`` it becomes a swipe of the last reply, so that nothing is lost.
-        """
-        assert chat.turn_id is not None
-        kind, said = await turns.text_of_dead_turn(connection, chat.turn_id)
-        if not said or not lines:
-            return chat, lines
-        if kind != "normal":
-            return chat, await self._with_partial(connection, chat, lines, kind, str(said[-1]["text"]))
-        repeated = request is not None and [lines[-1].content] == [each.content for each in request.messages]
-        if repeated or lines[-1].role == "assistant":
-            return chat, lines
-        try:
-            cast = await self._library.cast(connection, chat.selection)
-        except ServiceError:
-            return chat, lines  # the speaker was removed
-        made = [self._adapters.partial_line(each, cast) for each in said]
-        placed = [
-            replaced(line, position=chat.next_position + at, turn_id=chat.turn_id) for at, line in enumerate(made)
-        ]
-        await insert_lines(connection, chat.id, placed, now=time.time(), turn_id=chat.turn_id)
-        return replaced(chat, next_position=chat.next_position + len(placed)), [*lines, *placed]
-
-    async def _with_partial(
-        self, connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], kind: str, text: str
-    ) -> list[ChatLine]:
-        """Return the chat with the last reply as a dead process left it."""
-        last = lines[-1]
-        if "metadata" in last.native or (last.role != "assistant" and kind != "continue"):
-            return lines
-        if kind == "continue":
-            changed = with_content(chat, last, last.native, f"{last.content}{text}")
-        else:
-            changed = with_content(chat, last, with_new_swipe(last.native, last.content, text), text)
-        changed = replaced(changed, status=PARTIAL)
-        await store_lines(connection, chat.id, [last], [changed])
-        return [*lines[:-1], changed]
 
     async def _with_own_lines(
         self,
@@ -453,16 +410,6 @@ async def _left_by(
     placed, position = place_lines(chat, opened.lines, error.lines)
     await store_lines(connection, chat.id, opened.lines, placed, opened.turn_id)
     return {"details": error.details, "variables": {"local": error.variables}, "next_position": position}
-
-
-async def _without_recovered(
-    connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], turn_id: str
-) -> list[ChatLine]:
-    """Return the chat without the partial reply of a repeated request, which is answered again."""
-    gone = [line for line in lines if line.turn_id == turn_id and line.role == "assistant" and line.status == PARTIAL]
-    for line in gone:
-        await remove_lines(connection, chat.id, line, following=False)
-    return [line for line in lines if line not in gone] if gone else lines
 
 
 def _payer(request: TurnRequest) -> str:
