@@ -53,6 +53,8 @@ def test_output_of_exactly_the_limit_is_allowed() -> None:
         ("{% if nothing %}x{% endif %}", "undefined_variable"),
         ("{% setvar a = nothing %}", "undefined_variable"),
         ("{{ 1 | modulo: 0 }}", "zero_division"),
+        ("{{ 1 | divided_by: 0.0 }}", "zero_division"),
+        ("{{ 1.5 | modulo: '0.0' }}", "zero_division"),
         ("{{ var.nothing }}", "undefined_drop_method"),
         ('{{ global["nothing"] }}', "undefined_drop_method"),
         ("{% if var.nothing %}x{% endif %}", "undefined_drop_method"),
@@ -65,6 +67,14 @@ def test_strict_mode_names_the_kind_of_error(template: str, kind: str) -> None:
     with pytest.raises(LiquidError) as caught:
         render_liquid(template, variables=InMemoryVariablesStore(), strict=True)
     assert caught.value.kind == kind
+
+
+def test_half_characters_are_printed_and_count_as_three_bytes() -> None:
+    assert render_liquid("a\ud83d {{ x }}{% capture y %}{{ x }}{% endcapture %}{{ y }}", assigns={"x": "\udc00"}) == (
+        "a\ud83d \udc00\udc00"
+    )
+    text = "\ud83d{% for i in (1..66667) %}{{ x }}{% endfor %}"
+    assert render_liquid(text, assigns={"x": "\udc00"}) == text
 
 
 def test_errors_inside_blocks_are_printed_where_they_happen() -> None:

@@ -30,6 +30,7 @@ from liquid.exceptions import (
     LiquidInterrupt,
     LocalNamespaceLimitError,
     LoopIterationLimitError,
+    OutputStreamLimitError,
     ResourceLimitError,
     TemplateNotFoundError,
 )
@@ -199,7 +200,18 @@ class GuardedNode(Node):
         return self.token.source.count("\n", 0, max(self.token.start_index, 0)) + 1
 
 
-class TracedOutput(LimitedStringIO):
+class BoundedOutput(LimitedStringIO):
+    """An output stream with a limit in bytes, which may contain half characters."""
+
+    def write(self, text: str, /) -> int:
+        """Write a text."""
+        self.size += byte_length(text)
+        if self.size > self.limit:
+            raise OutputStreamLimitError("output stream limit reached", token=None)
+        return StringIO.write(self, text)
+
+
+class TracedOutput(BoundedOutput):
     """An output stream for a traced template: its text knows which part of the template, or which value, wrote it."""
 
     def __init__(self, template: str, used: int = 0) -> None:
@@ -367,9 +379,9 @@ def render_template(template: BoundTemplate, context: MacroContext, buffer: Text
             return
 
 
-def output_buffer(used: int = 0) -> LimitedStringIO:
+def output_buffer(used: int = 0) -> BoundedOutput:
     """Make an output stream with what is left of the limit. Without ``newline`` it would rewrite line ends."""
-    return LimitedStringIO(limit=MAX_LIQUID_BYTES - used, newline="")
+    return BoundedOutput(limit=MAX_LIQUID_BYTES - used, newline="")
 
 
 def error_message(error: BaseException) -> str:

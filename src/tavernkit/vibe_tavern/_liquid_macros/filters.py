@@ -79,7 +79,7 @@ def _date(value: object, pattern: object, *, context: RenderContext) -> object:
 
 def _dividing(builtin: Filter) -> Filter:
     def apply(value: object, other: object) -> object:
-        if not isinstance(other, float) and num_arg(given(other), default=0) == 0:
+        if num_arg(given(other), default=0) == 0:  # 0.0 too: nothing becomes infinite
             raise DivisionByZeroError("divided by 0", token=None)
         return builtin(value, other)
 
