@@ -13,7 +13,16 @@ from tavernkit.cards import Character, User
 from tavernkit.errors import ConfigError
 from tavernkit.models._reply import Reply, ToolCall
 from tavernkit.models.errors import ConnectionFailedError
-from tavernkit.risu_ai import Chat, Preset, PromptTemplateError, RisuCharacter, Save, Settings, TriggerError
+from tavernkit.risu_ai import (
+    Chat,
+    Preset,
+    PromptTemplateError,
+    RisuCharacter,
+    RisuPersona,
+    Save,
+    Settings,
+    TriggerError,
+)
 from tests.risu_ai.conversation.host import Answer, ScriptedHost
 
 CHARACTER = {
@@ -196,6 +205,15 @@ async def test_other_texts_are_returned_and_not_stored() -> None:
     assert (await chat.quiet("How is the mood?")).text == "Calm."
     assert texts(chat) == ["Hello.", "Hi."]
     assert host.plans[-1].messages[-1].content == "How is the mood?"
+
+
+async def test_impersonation_speaks_for_the_persona_that_the_chat_is_bound_to() -> None:
+    settings = Settings(username="Ann", personas=(RisuPersona(id="p", name="Cleo", prompt=""),))
+    chat, host = made("I go.", settings=settings, history={"message": [], "bindedPersona": "p"})
+    await chat.impersonate()
+    asked = host.plans[-1].messages[-1].content
+    assert asked == "[Write the next message of Cleo, in their own voice. Write nothing for Mira.]"
+    assert chat.preview(kind="impersonate").messages[-1].content == asked
 
 
 def test_a_preview_changes_nothing() -> None:

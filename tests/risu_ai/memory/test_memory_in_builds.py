@@ -46,6 +46,13 @@ def test_a_chat_ml_prompt_sees_the_users_macros() -> None:
     assert asked.requests[0][0]["content"] == "Names: Ann."
 
 
+def test_a_summary_names_the_persona_that_the_chat_is_bound_to() -> None:
+    asked = Summariser("They talked.")
+    settings = Settings.from_json({"supaModelType": "subModel", "personas": [{"id": "p", "name": "Cleo"}]})
+    remembered(asked, STANDARD, settings=settings, history={**CHAT, "bindedPersona": "p"})
+    assert "Cleo: 1 word" in str(asked.requests[0][0]["content"])
+
+
 def test_a_plain_prompt_is_sent_as_it_is_written() -> None:
     asked = Summariser("They talked.")
     settings = Settings.from_json({"supaModelType": "subModel", "supaMemoryPrompt": "For {{user}}."})

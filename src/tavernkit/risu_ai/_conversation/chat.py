@@ -46,7 +46,7 @@ from tavernkit.risu_ai._sending.replies import (
 )
 from tavernkit.risu_ai._sending.send import Send
 
-IMPERSONATION = "[Write the next message of {user}, in their own voice. Write nothing for {char}.]"
+IMPERSONATION = "[Write the next message of {{user}}, in their own voice. Write nothing for {{char}}.]"
 """RisuAI has no prompt for this: it is added after everything else."""
 
 MAX_TOOL_ROUNDS = 8
@@ -135,7 +135,7 @@ class Chat(ChatState):
 
     async def impersonate(self) -> Turn:
         """Let the model write the user's next message. It is returned, not stored."""
-        return await self._ask_outside_chat("impersonate", self._impersonation())
+        return await self._ask_outside_chat("impersonate", await self._asker().work(self._impersonation))
 
     async def quiet(self, prompt: str) -> Turn:
         """Ask something outside the chat. The answer is returned, not stored."""
@@ -240,7 +240,7 @@ class Chat(ChatState):
         return found
 
     def _impersonation(self) -> str:
-        return IMPERSONATION.format(user=self.settings.username, char=self.character.name)
+        return self._operation(None).expand(IMPERSONATION)
 
     async def _typed(self, kind: TurnKind, text: str, files: Sequence[str] = (), *, speaker: str | None = None) -> Turn:
         text += "".join(f"{{{{inlayed::{file}}}}}" for file in files)

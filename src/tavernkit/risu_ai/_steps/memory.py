@@ -100,7 +100,7 @@ def _remembered(state: RisuState) -> bool:
         settings=settings,
         chat=state.chat.raw,
         models=models,
-        user_name=state.context.user_name,
+        user_name=state.texts.context.user_name,
         character_name="" if state.in_group else state.character.name,
         random=state.texts.context.random,
         expand=lambda text: state.texts.as_speaker(text, None),
