@@ -21,7 +21,6 @@ from tavernkit._text.js_values import (
     trim,
 )
 from tavernkit.risu_ai._js import replace_first, slice_index
-from tavernkit.risu_ai._lorebook import LorebookEngine, ScanInput, lore_of
 from tavernkit.risu_ai._objects import RisuMessage
 from tavernkit.risu_ai._triggers.limits import TriggerFailedError
 
@@ -109,12 +108,11 @@ def _read(world: World, text: str, pipe: Pipe) -> Command:
 
 
 def _input(line: Line, command: Command) -> str:
-    return line.world.ask_host("ask", lambda: line.world.host.ask(command.argument), "", command.argument)
+    return line.world.ask(command.argument)
 
 
 def _echo(line: Line, command: Command) -> Pipe:
-    host, text = line.world.host, command.argument
-    line.world.ask_host("alert", lambda: host.alert("normal", text), None, "normal", text)
+    line.world.show(command.argument)
     return command.pipe
 
 
@@ -125,8 +123,7 @@ def _buttons(line: Line, command: Command) -> Pipe:
         return command.pipe
     if not isinstance(labels, list):
         return command.pipe
-    options = [to_string(label) for label in labels]
-    return line.world.ask_host("select", lambda: line.world.host.select(options, None), "0", options)
+    return line.world.select([to_string(label) for label in labels])
 
 
 def _speak(line: Line, command: Command) -> Pipe:
@@ -223,23 +220,8 @@ def _get_variable(line: Line, command: Command) -> str:
 
 
 def _test_lorebook(line: Line, command: Command) -> str:
-    world = line.world
-    lore = lore_of(world.context, warn=world.warn)
-    result = LorebookEngine().scan(
-        ScanInput(
-            entries=lore.entries,
-            messages=lore.messages,
-            settings=lore.settings,
-            greeting_index=world.chat.greeting_index,
-            count_tokens=world.count_tokens,
-            random=world.context.random,
-            chat_variable=world.context.chat_variable,
-            warn=world.warn,
-        ),
-    )
-    texts = [each.text for each in result.actives]
-    shown = LORE_MARK.join(texts)
-    world.ask_host("alert", lambda: world.host.alert("normal", shown), None, "normal", shown)
+    result = line.world.scan_lore()
+    line.world.show(LORE_MARK.join(each.text for each in result.actives))
     return json_stringify([{"source": each.source, "text": each.text} for each in result.actives])
 
 
@@ -253,7 +235,7 @@ def _trigger(line: Line, command: Command) -> Undefined:
 
 def _help(line: Line, command: Command) -> str:
     text = "\n".join(f"- /{name}" for name in _COMMANDS)
-    line.world.ask_host("alert", lambda: line.world.host.alert("markdown", text), None, "markdown", text)
+    line.world.show(text, "markdown")
     return "help"
 
 

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tavernkit._text.js_values import to_string
-from tavernkit._values import FrozenJson
+from tavernkit._values import FrozenJson, JsonObject
 from tavernkit.errors import Warn
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.engine import CBSEngine
+from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookResult, ScanInput, lore_of
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
-from tavernkit.risu_ai._triggers.host import HostRefusedError, TriggerHost
+from tavernkit.risu_ai._triggers.host import AlertKind, HostRefusedError, LLMReply, TriggerHost
 from tavernkit.risu_ai._triggers.limits import Budget, TriggerFailedError, TriggerLimits
 from tavernkit.risu_ai._triggers.program import acting_character
 from tavernkit.risu_ai._triggers.result import EventLog, Reloads, StoredState, TriggerEvent
@@ -169,6 +170,52 @@ class World:
             self.budget.spend(started - time.thread_time())
         self.event(kind, *detail)
         return answer
+
+    def ask(self, text: str) -> str:
+        """Let the user type something."""
+        return self.ask_host("ask", lambda: self.host.ask(text), "", text)
+
+    def select(self, options: list[str], title: str | None = None) -> str:
+        """Let the user choose."""
+        return self.ask_host("select", lambda: self.host.select(options, title), "0", options, title)
+
+    def show(self, text: str, kind: AlertKind = "normal") -> None:
+        """Show a text."""
+        self.ask_host("alert", lambda: self.host.alert(kind, text), None, kind, text)
+
+    def similarity(self, query: str, texts: list[str]) -> list[str]:
+        """Rank texts."""
+        return [*self.ask_host("similarity", lambda: self.host.similarity(query, texts), (), query, texts)]
+
+    def ask_model(self, messages: list[JsonObject], model: str) -> LLMReply:
+        """Ask a model; a host without one counts as a failed model."""
+        refused = LLMReply("fail", "no model is available")
+        return self.ask_host("llm", lambda: self.host.llm(messages, model), refused, messages, model)
+
+    def make_image(self, prompt: str, negative: str, character: str) -> str | None:
+        """Make a picture; returns the tag that shows it."""
+        made = self.ask_host("image", lambda: self.host.image(prompt, negative, character), None, prompt, negative)
+        return None if made is None else f"{{{{inlay::{made}}}}}"
+
+    def scan_lore(self, token_budget: float | None = None) -> LorebookResult:
+        """Find the active lore of the stored chat; by default within the budget of the settings."""
+        context = self._context
+        lore = lore_of(context, warn=self.warn)
+        settings = lore.settings
+        if token_budget is not None:
+            settings = dataclasses.replace(settings, token_budget=token_budget)
+        return LorebookEngine().scan(
+            ScanInput(
+                entries=lore.entries,
+                messages=lore.messages,
+                settings=settings,
+                greeting_index=context.chat.greeting_index,
+                count_tokens=self.count_tokens,
+                random=context.random,
+                chat_variable=context.chat_variable,
+                warn=self.warn,
+            )
+        )
 
     def reload_message(self, index: object) -> None:
         """Record that a message would be redrawn."""

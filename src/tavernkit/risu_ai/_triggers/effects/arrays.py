@@ -40,11 +40,6 @@ def parse(text: str) -> Json:
         return None
 
 
-def write(value: Json) -> str:
-    """Write JSON without spaces."""
-    return json_stringify(value)
-
-
 def element_text(value: Json) -> Json:
     """Return an element as a variable's value: None becomes the text ``null``."""
     return "null" if value is None else value
@@ -105,7 +100,7 @@ def set_element(run: Run, effect: Effect) -> None:
         _put(run, value, number, text)
     else:
         return
-    run.set(name, write(value))
+    run.set(name, json_stringify(value))
 
 
 def _put(run: Run, items: list[Json], number: float, text: str) -> None:
@@ -125,7 +120,7 @@ def _change(run: Run, effect: Effect, change: Callable[[list[Json]], None]) -> N
         run.set(name, "[]")
         return
     change(value)
-    run.set(name, write(value))
+    run.set(name, json_stringify(value))
 
 
 @effects.effect("v2PushArrayVar")
@@ -170,7 +165,7 @@ def _take(run: Run, effect: Effect, index: int) -> None:
         run.output(effect, "null")
         return
     run.output(effect, element_text(value.pop(index)) if value else "null")
-    run.set(name, write(value))
+    run.set(name, json_stringify(value))
 
 
 @effects.effect("v2PopArrayVar")
@@ -197,7 +192,7 @@ def slice_list(run: Run, effect: Effect) -> None:
         length = utf16_length(value)
         first, last = slice_index(start, length), slice_index(end, length)
         part = utf16_slice(value, first, last) if first < last else ""
-    run.output(effect, write(part))
+    run.output(effect, json_stringify(part))
 
 
 @effects.effect("v2GetIndexOfValueInArrayVar")
@@ -278,7 +273,7 @@ def _rewrite(run: Run, effect: Effect, key: str, text: str | None) -> None:
         if kind != "var":
             return
         value = _pair(key, text)
-    run.set(name, write(value))
+    run.set(name, json_stringify(value))
 
 
 def _deletable(value: Json, key: str) -> bool:
@@ -329,10 +324,10 @@ def get_size(run: Run, effect: Effect) -> None:
 @effects.effect("v2GetDictKeys")
 def get_keys(run: Run, effect: Effect) -> None:
     """List the keys."""
-    run.output(effect, write([*own_items(parse(run.value(effect, "var")))]))
+    run.output(effect, json_stringify([*own_items(parse(run.value(effect, "var")))]))
 
 
 @effects.effect("v2GetDictValues")
 def get_values(run: Run, effect: Effect) -> None:
     """List the values."""
-    run.output(effect, write([*own_items(parse(run.value(effect, "var"))).values()]))
+    run.output(effect, json_stringify([*own_items(parse(run.value(effect, "var"))).values()]))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tavernkit._text.js_regex import JSRegex, JSRegexSyntaxError
-from tavernkit._text.js_values import number_to_string, to_number, to_string, truthy
+from tavernkit._text.js_values import json_stringify, number_to_string, to_number, to_string, truthy
 from tavernkit._values import (
     EMPTY_OBJECT,
     FrozenJson,
@@ -20,7 +20,7 @@ from tavernkit._values import (
     thaw,
 )
 from tavernkit.risu_ai._js import exact_index, replace_all
-from tavernkit.risu_ai._triggers.effects.arrays import element_text, write
+from tavernkit.risu_ai._triggers.effects.arrays import element_text
 from tavernkit.risu_ai._triggers.limits import TriggerFailedError
 from tavernkit.risu_ai._triggers.program import EffectTable
 
@@ -139,7 +139,10 @@ def _index(run: Run, effect: Effect) -> int | None:
 def get_all(run: Run, effect: Effect) -> None:
     """List the texts of all entries."""
     run.output(
-        effect, write([to_string(text) for entry in entries_of(run) if truthy(text := fields_of(entry).get("content"))])
+        effect,
+        json_stringify(
+            [to_string(text) for entry in entries_of(run) if truthy(text := fields_of(entry).get("content"))]
+        ),
     )
 
 
@@ -156,7 +159,7 @@ def find_by_name(run: Run, effect: Effect) -> None:
         run.world.budget.check_time()
         if regex.test(to_string(fields_of(entry).get("comment", "undefined")), warn=run.world.warn):
             found.append(index)
-    run.output(effect, write(found))
+    run.output(effect, json_stringify(found))
 
 
 @effects.effect("v2GetLorebookByIndex")

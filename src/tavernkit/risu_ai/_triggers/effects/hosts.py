@@ -8,14 +8,12 @@ from tavernkit._text.js_values import UNDEFINED, to_string
 from tavernkit._values import Json, JsonObject
 from tavernkit.risu_ai._chat.prompt_message import parse_chat_ml
 from tavernkit.risu_ai._triggers.commands import run_line
-from tavernkit.risu_ai._triggers.host import LLMReply
 from tavernkit.risu_ai._triggers.limits import RunAbortedError
 from tavernkit.risu_ai._triggers.program import EffectTable
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai._triggers.program import Effect
     from tavernkit.risu_ai._triggers.run import Run
-    from tavernkit.risu_ai._triggers.world import World
 
 effects = EffectTable()
 
@@ -28,38 +26,6 @@ def raw_name(effect: Effect) -> str:
     return to_string(effect.fields.get("inputVar", UNDEFINED))
 
 
-def ask(world: World, text: str) -> str:
-    """Let the user type something."""
-    return world.ask_host("ask", lambda: world.host.ask(text), "", text)
-
-
-def select(world: World, options: list[str], title: str | None = None) -> str:
-    """Let the user choose."""
-    return world.ask_host("select", lambda: world.host.select(options, title), "0", options, title)
-
-
-def show(world: World, text: str) -> None:
-    """Show a text."""
-    world.ask_host("alert", lambda: world.host.alert("normal", text), None, "normal", text)
-
-
-def similarity(world: World, query: str, texts: list[str]) -> list[str]:
-    """Rank texts."""
-    return [*world.ask_host("similarity", lambda: world.host.similarity(query, texts), (), query, texts)]
-
-
-def ask_model(world: World, messages: list[JsonObject], model: str) -> LLMReply:
-    """Ask a model; a host without one counts as a failed model."""
-    refused = LLMReply("fail", "no model is available")
-    return world.ask_host("llm", lambda: world.host.llm(messages, model), refused, messages, model)
-
-
-def make_image(world: World, prompt: str, negative: str, character: str) -> str | None:
-    """Make a picture; returns the tag that shows it."""
-    made = world.ask_host("image", lambda: world.host.image(prompt, negative, character), None, prompt, negative)
-    return None if made is None else f"{{{{inlay::{made}}}}}"
-
-
 @effects.effect("showAlert", low_level=True)
 def show_alert_v1(run: Run, effect: Effect) -> None:
     """Show a text, ask for one, or let the user choose."""
@@ -68,14 +34,14 @@ def show_alert_v1(run: Run, effect: Effect) -> None:
     world, text = run.world, run.cbs(effect.fields.get("value"))
     match effect.fields.get("alertType"):
         case "normal":
-            show(world, text)
+            world.show(text)
         case "error":
-            world.ask_host("alert", lambda: world.host.alert("error", text), None, "error", text)
+            world.show(text, "error")
         case "input":
-            answer = ask(world, text)
+            answer = world.ask(text)
             run.set(run.cbs(effect.fields.get("inputVar")), answer)
         case "select":
-            chosen = select(world, text.split(LIST_MARK))
+            chosen = world.select(text.split(LIST_MARK))
             run.set(run.cbs(effect.fields.get("inputVar")), chosen)
         case _:
             pass
@@ -86,7 +52,7 @@ def show_alert(run: Run, effect: Effect) -> None:
     """Show a text."""
     if run.display_mode:
         raise RunAbortedError
-    show(run.world, run.value(effect, "value"))
+    run.world.show(run.value(effect, "value"))
 
 
 @effects.effect("v2GetAlertInput")
@@ -94,7 +60,7 @@ def ask_user(run: Run, effect: Effect) -> None:
     """Ask for a text."""
     if run.display_mode:
         raise RunAbortedError
-    run.output(effect, ask(run.world, run.value(effect, "display")))
+    run.output(effect, run.world.ask(run.value(effect, "display")))
 
 
 @effects.effect("v2GetAlertSelect")
@@ -103,7 +69,7 @@ def let_choose(run: Run, effect: Effect) -> None:
     if run.display_mode:
         raise RunAbortedError
     title, options = run.value(effect, "display"), run.value(effect, "value")
-    run.output(effect, select(run.world, options.split("|"), title))  # V1 splits at another mark
+    run.output(effect, run.world.select(options.split("|"), title))  # V1 splits at another mark
 
 
 def _prompt(run: Run, text: str) -> list[JsonObject]:
@@ -124,7 +90,7 @@ def _prompt(run: Run, text: str) -> list[JsonObject]:
 @effects.effect("runLLM", low_level=True)
 def run_model_v1(run: Run, effect: Effect) -> None:
     """Ask the model and store its answer, or why there is none."""
-    reply = ask_model(run.world, _prompt(run, run.cbs(effect.fields.get("value"))), "model")
+    reply = run.world.ask_model(_prompt(run, run.cbs(effect.fields.get("value"))), "model")
     run.set(raw_name(effect), reply.text if reply.kind == "success" else f"Error: {reply.text}")
 
 
@@ -132,7 +98,7 @@ def run_model_v1(run: Run, effect: Effect) -> None:
 def run_model(run: Run, effect: Effect) -> None:
     """Ask a model and store its answer, or ``null``."""
     messages = _prompt(run, run.value(effect, "value"))
-    reply = ask_model(run.world, messages, to_string(effect.fields.get("model", "model")))
+    reply = run.world.ask_model(messages, to_string(effect.fields.get("model", "model")))
     run.output(effect, reply.text if reply.kind == "success" else "null")
 
 
@@ -140,7 +106,7 @@ def run_model(run: Run, effect: Effect) -> None:
 def check_similarity_v1(run: Run, effect: Effect) -> None:
     """Rank texts by how close they are to another one."""
     texts, query = run.cbs(effect.fields.get("value")), run.cbs(effect.fields.get("source"))
-    found = similarity(run.world, query, texts.split(LIST_MARK))
+    found = run.world.similarity(query, texts.split(LIST_MARK))
     run.set(raw_name(effect), LIST_MARK.join(found))
 
 
@@ -148,14 +114,14 @@ def check_similarity_v1(run: Run, effect: Effect) -> None:
 def check_similarity(run: Run, effect: Effect) -> None:
     """Rank texts by how close they are to another one."""
     texts, query = run.value(effect, "value"), run.value(effect, "source")
-    run.output(effect, LIST_MARK.join(similarity(run.world, query, texts.split(LIST_MARK))))
+    run.output(effect, LIST_MARK.join(run.world.similarity(query, texts.split(LIST_MARK))))
 
 
 @effects.effect("runImgGen", low_level=True)
 def make_image_v1(run: Run, effect: Effect) -> None:
     """Make a picture and store the tag that shows it."""
     negative, prompt = run.cbs(effect.fields.get("negValue")), run.cbs(effect.fields.get("value"))
-    made = make_image(run.world, prompt, negative, run.character.name)
+    made = run.world.make_image(prompt, negative, run.character.name)
     run.set(raw_name(effect), IMAGE_FAILED if made is None else made)
 
 
@@ -163,7 +129,7 @@ def make_image_v1(run: Run, effect: Effect) -> None:
 def make_image_v2(run: Run, effect: Effect) -> None:
     """Make a picture and store the tag that shows it."""
     negative, prompt = run.value(effect, "negValue"), run.value(effect, "value")
-    made = make_image(run.world, prompt, negative, run.character.name)
+    made = run.world.make_image(prompt, negative, run.character.name)
     run.output(effect, "null" if made is None else made)
 
 

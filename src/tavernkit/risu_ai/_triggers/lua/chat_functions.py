@@ -8,7 +8,6 @@ import math
 from tavernkit._text.js_values import UNDEFINED, json_parse, json_stringify, to_number, to_string, trim, truthy
 from tavernkit._values import FrozenJson, FrozenObject, Json, freeze_object, is_object, thaw_object
 from tavernkit.risu_ai._js import at_index, slice_index
-from tavernkit.risu_ai._lorebook import LorebookEngine, ScanInput, lore_of
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai._triggers.limits import TriggerFailedError
 from tavernkit.risu_ai._triggers.lua.api import Access, LuaCall, LuaFunctionTable, argument, passed
@@ -345,20 +344,7 @@ def _with_entry(call: LuaCall, chat: RisuChat, entry: FrozenObject) -> RisuChat:
 def load_lore(call: LuaCall, arguments: list[Json]) -> str:
     """List the active entries, expanded; there is no token limit, because RisuAI's script passes none."""
     world = call.world
-    context = world.context
-    lore = lore_of(context, warn=world.warn)
-    result = LorebookEngine().scan(
-        ScanInput(
-            entries=lore.entries,
-            messages=lore.messages,
-            settings=dataclasses.replace(lore.settings, token_budget=math.inf),
-            greeting_index=context.chat.greeting_index,
-            count_tokens=world.count_tokens,
-            random=context.random,
-            chat_variable=context.chat_variable,
-            warn=world.warn,
-        ),
-    )
+    result = world.scan_lore(token_budget=math.inf)
     texts = [(trim(world.cbs(each.text)), each.role) for each in result.actives]
     return json_stringify(
         [{"data": text, "role": "char" if role == "assistant" else role} for text, role in texts if text]

@@ -7,7 +7,7 @@ import hashlib
 from tavernkit._text.js_values import json_parse, json_stringify, to_number, to_string, truthy, utf16_length
 from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.risu_ai._chat.prompt_message import take_inlays
-from tavernkit.risu_ai._triggers.effects.hosts import IMAGE_FAILED, ask, ask_model, make_image, similarity
+from tavernkit.risu_ai._triggers.effects.hosts import IMAGE_FAILED
 from tavernkit.risu_ai._triggers.host import LLMReply
 from tavernkit.risu_ai._triggers.limits import MAX_URL, TriggerFailedError
 from tavernkit.risu_ai._triggers.lua.api import Access, LuaCall, LuaFunctionTable, argument
@@ -44,28 +44,25 @@ def reload_message(call: LuaCall, arguments: list[Json]) -> None:
 @functions.function("alertNormal", access=Access.SAFE, kind="void")
 def alert(call: LuaCall, arguments: list[Json]) -> None:
     """Show a text."""
-    text, host = _text(argument(arguments, 0)), call.world.host
-    call.world.ask_host("alert", lambda: host.alert("normal", text), None, "normal", text)
+    call.world.show(_text(argument(arguments, 0)))
 
 
 @functions.function("alertError", access=Access.SAFE, kind="void")
 def alert_error(call: LuaCall, arguments: list[Json]) -> None:
     """Show a text as an error."""
-    text, host = _text(argument(arguments, 0)), call.world.host
-    call.world.ask_host("alert", lambda: host.alert("error", text), None, "error", text)
+    call.world.show(_text(argument(arguments, 0)), "error")
 
 
 @functions.function("alertInput", access=Access.SAFE, kind="strict_promise")
 def ask_user(call: LuaCall, arguments: list[Json]) -> str:
     """Ask for a text."""
-    return ask(call.world, _text(argument(arguments, 0)))
+    return call.world.ask(_text(argument(arguments, 0)))
 
 
 @functions.function("alertSelect", access=Access.SAFE, kind="strict_promise")
 def let_choose(call: LuaCall, arguments: list[Json]) -> str:
     """Let the user choose."""
-    options, world = _texts(argument(arguments, 0)), call.world
-    return world.ask_host("select", lambda: world.host.select(options, None), "0", options)
+    return call.world.select(_texts(argument(arguments, 0)))
 
 
 @functions.function("alertConfirm", access=Access.SAFE, kind="strict_promise")
@@ -113,7 +110,7 @@ def _ask(call: LuaCall, arguments: list[Json], model: str) -> str:
         raise TriggerFailedError("a model takes a list of messages")
     attach = truthy(argument(arguments, 1))
     messages = [_message(call, each if is_object(each) else {}, attach=attach) for each in given]
-    return _reply(ask_model(call.world, messages, model))
+    return _reply(call.world.ask_model(messages, model))
 
 
 def _message(call: LuaCall, given: JsonObject, *, attach: bool) -> JsonObject:
@@ -155,20 +152,20 @@ def ask_other_model(call: LuaCall, arguments: list[Json]) -> str:
 @functions.function("simpleLLM", access=Access.LOW, kind="table_promise")
 def ask_simply(call: LuaCall, arguments: list[Json]) -> str:
     """Ask the main model with one message of the user."""
-    return _reply(ask_model(call.world, [{"role": "user", "content": _text(argument(arguments, 0))}], "model"))
+    return _reply(call.world.ask_model([{"role": "user", "content": _text(argument(arguments, 0))}], "model"))
 
 
 @functions.function("similarity", access=Access.LOW, kind="table_promise")
 def rank(call: LuaCall, arguments: list[Json]) -> str:
     """Rank texts."""
-    return json_stringify(similarity(call.world, _text(argument(arguments, 0)), _texts(argument(arguments, 1))))
+    return json_stringify(call.world.similarity(_text(argument(arguments, 0)), _texts(argument(arguments, 1))))
 
 
 @functions.function("generateImage", access=Access.LOW, kind="promise")
 def generate_image(call: LuaCall, arguments: list[Json]) -> str:
     """Make a picture."""
     name = call.world.character.name if call.sandbox.fix_stale_closures else call.sandbox.character_name
-    made = make_image(call.world, _text(argument(arguments, 0)), _text(argument(arguments, 1)), name)
+    made = call.world.make_image(_text(argument(arguments, 0)), _text(argument(arguments, 1)), name)
     return IMAGE_FAILED if made is None else made
 
 
