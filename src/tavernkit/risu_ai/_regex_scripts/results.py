@@ -27,12 +27,11 @@ class ScriptResult:
     stored: Mapping[int, str] = field(default_factory=lambda: _NOTHING)
 
 
-ResultKey: TypeAlias = tuple[str, str, Hashable, int, str, bool]
-"""What a result depends on: the text, the mode, the scripts, the place of the message in the chat, its role, and
-whether it is the greeting."""
+ResultKey: TypeAlias = tuple[str, str, Hashable, int]
+"""What a result depends on: the text, the mode, the scripts, and the place of the message in the chat."""
 
 
-NO_RESULT: ResultKey = ("", "", None, -2, "", False)
+NO_RESULT: ResultKey = ("", "", None, -2)
 """The key of a message whose result can change."""
 
 
