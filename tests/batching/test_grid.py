@@ -129,7 +129,9 @@ def test_the_key_depends_on_the_version(monkeypatch: pytest.MonkeyPatch) -> None
         ({"cards": "no/*.png"}, "no file matches"),
         ({"cards": []}, "needs cards"),
         ({"messages": []}, "no value"),
+        ({"cards": ["no/*.png", "no/*.json"]}, r"no file matches 'no/\*.png'"),
         ({"seeds": [1.5]}, "numbers or texts"),
+        ({"seeds": {"count": 1, "strat": 2}}, "did you mean 'start'"),
         ({"sample": -1}, "whole number"),
         ({"defaults": {"now": "soon"}}, "a time such as"),
         ({"defaults": {"greeting": "first"}}, "a whole number"),
@@ -186,6 +188,14 @@ def test_lines_of_text_and_rows_as_personas_and_options(tmp_path: Path) -> None:
         ("Bo", "A sailor.", "first"),
         ("Bo", "A sailor.", "second"),
     ]
+
+
+def test_a_glob_of_several_may_match_nothing(tmp_path: Path) -> None:
+    write_grid(tmp_path)
+    said: list[str] = []
+    read = tk.Grid({"cards": ["cards/*.png", "cards/*.json"]}, folder=tmp_path, warn=said.append)
+    assert len(read) == 2
+    assert said == [f"cards: no file matches 'cards/*.png' in {tmp_path.resolve()}"]
 
 
 def test_globs_are_sorted_and_relative_to_the_grid(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class BatchProgress:
     @property
     def seconds_left(self) -> float | None:
         """The estimated time left; None if nothing is done yet."""
-        return (self.total - self.done) / self.rate if self.rate > 0 else None
+        return max(self.total - self.done, 0) / self.rate if self.rate > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -243,7 +243,7 @@ class _Reader:
         if name == "books":
             return self.books(value)
         if name in ("cards", "presets", "chats"):
-            paths = self.strings(value, name) if is_mapping(value) else read_paths(value, self.folder, name)
+            paths = self.strings(value, name) if is_mapping(value) else read_paths(value, self.folder, name, self.warn)
             return _not_empty(paths, name)
         return _not_empty(_READERS[name](self, value), name)
 
@@ -254,9 +254,9 @@ class _Reader:
         sets: list[object] = []
         for each in value if is_sequence(value) else (value,):
             if is_sequence(each):
-                sets.append(tuple(read_paths(each, self.folder, "books")))
+                sets.append(tuple(read_paths(each, self.folder, "books", self.warn)))
             else:
-                sets += [(path,) if path else () for path in read_paths(each, self.folder, "books")]
+                sets += [(path,) if path else () for path in read_paths(each, self.folder, "books", self.warn)]
         return _not_empty(sets, "books")
 
     def platforms(self, value: object) -> Sequence[object]:
@@ -280,6 +280,9 @@ class _Reader:
     def seeds(self, value: object) -> Sequence[object]:
         """Read numbers or texts, or ``{start = 1, count = 100}``."""
         if is_mapping(value) and "count" in value:
+            for key in value:
+                if key not in ("start", "count"):
+                    raise ConfigError(f"seeds has no {key!r}{suggestion(key, ('start', 'count'))}", code="INVALID_GRID")
             start, count = _whole(value, "start", 0), _whole(value, "count", 1)
             assert start is not None
             assert count is not None

@@ -21,19 +21,31 @@ TABLE_SUFFIXES: Final = (".jsonl", ".ndjson", ".txt", ".csv", ".tsv", ".parquet"
 _GLOB_CHARACTERS: Final = frozenset("*?[")
 
 
-def read_paths(value: object, folder: Path, where: str) -> list[str]:
+def read_paths(value: object, folder: Path, where: str, warn: Warn) -> list[str]:
     """Read one path or glob, or a list of them; an empty text means "none".
 
     Args:
         value: The value in the grid.
         folder: Paths are relative to it.
         where: The key in the grid, for messages.
+        warn: Called with globs that match nothing, if others of the list do.
+
+    Raises:
+        ConfigError: A value is not a path, or no file matches.
     """
     found: list[str] = []
+    problems: list[str] = []
     for each in value if is_sequence(value) else (value,):
         if not isinstance(each, str):
             raise ConfigError(f"{where} must be paths or globs, not {each!r}", code="INVALID_GRID")
-        found += _matches(each, folder, where) if _GLOB_CHARACTERS & set(each) else [each]
+        paths = _matches(each, folder, where) if _GLOB_CHARACTERS & set(each) else [each]
+        found += paths
+        if not paths:
+            problems.append(f"{where}: no file matches {each!r} in {folder}")
+    for problem in problems:
+        if not found:
+            raise ConfigError(problem, code="INVALID_GRID")
+        warn(problem)
     return found
 
 
@@ -46,8 +58,6 @@ def _matches(pattern: str, folder: Path, where: str) -> list[str]:
         files = sorted(path for path in start.glob(tail) if path.is_file())
     except (ValueError, NotImplementedError) as error:
         raise ConfigError(f"{where}: {pattern!r} is not a glob: {error}", code="INVALID_GRID") from error
-    if not files:
-        raise ConfigError(f"{where}: no file matches {pattern!r} in {start}", code="INVALID_GRID")
     return [str(path) if root else path.relative_to(folder).as_posix() for path in files]
 
 
