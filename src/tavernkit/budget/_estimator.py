@@ -10,6 +10,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from typing import TypeAlias, TypeVar
 
@@ -161,15 +162,7 @@ class TokenEstimator:
         _, entry = self._choice(model_hint)
         if entry is None:
             return result
-        details = _with_entry(thaw_object(result.details), entry, model_hint)
-        return Tokenization(
-            backend=result.backend,
-            token_count=result.token_count,
-            ids=result.ids,
-            tokens=result.tokens,
-            offsets=result.offsets,
-            details=details,
-        )
+        return replace(result, details=_with_entry(thaw_object(result.details), entry, model_hint))
 
     def describe(self, model_hint: str | None = None) -> JsonObject:
         """Say how tokens are counted for a model. Never raises."""

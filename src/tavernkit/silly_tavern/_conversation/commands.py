@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim
 from tavernkit._turns import Turn
-from tavernkit._values import JsonObject, is_object
+from tavernkit._values import Json, JsonObject, is_object
 from tavernkit.errors import log_warning
+from tavernkit.silly_tavern._chat.chat_message import NARRATOR
 from tavernkit.silly_tavern._chat.core_chat import inline_bias, without_macros
 from tavernkit.silly_tavern._conversation import lines as chat_lines
 
@@ -110,69 +111,56 @@ async def _send(call: _Call) -> str:
 
 
 async def _narrate(call: _Call) -> str:
-    state = call.chat.state
-    with state.expanding() as workspace:
-        bias = inline_bias(call.text, workspace.warn)
-        text = workspace.macros.typed(call.text)
-    hidden = bool(bias) and not without_macros(text)
+    text, bias, is_system = _typed(call)
     name = call.named.get("name") or "System"
-    call.chat.add_line(
-        chat_lines.narrator_line(text, bias, state.now(), name=name, compact=call.is_on("compact"), hidden=hidden)
-    )
+    call.chat.add_line(_line(call, name, text, is_system, {"type": NARRATOR, "bias": bias}))
     return ""
 
 
 async def _comment(call: _Call) -> str:
-    state = call.chat.state
-    with state.expanding() as workspace:
+    with call.chat.state.expanding() as workspace:
         text = workspace.macros(call.text)
-    line: JsonObject = {
-        "name": "Note",
-        "is_user": False,
-        "is_system": True,
-        "send_date": state.now(),
-        "mes": text,
-        "force_avatar": chat_lines.SYSTEM_AVATAR,
-        "extra": {
-            "type": "comment",
-            "gen_id": 0,
-            "isSmallSys": call.is_on("compact"),
-            "api": "manual",
-            "model": "slash command",
-        },
-    }
-    call.chat.add_line(line)
+    call.chat.add_line(_line(call, "Note", text, True, {"type": "comment"}))
     return ""
 
 
 async def _send_as(call: _Call) -> str:
     """Store a line of another speaker."""
-    state = call.chat.state
-    context = state.context()
+    context = call.chat.state.context()
     name = call.named.get("name") or context.character_name
     known = context.members or ({context.avatar_file: context.card} if context.card is not None else {})
     avatar = next((avatar for avatar, card in known.items() if card.name == name), None)
-    with state.expanding() as workspace:
-        bias = inline_bias(call.text, workspace.warn)
-        text = workspace.macros.typed(call.text)
-    line: JsonObject = {
-        "name": name,
-        "is_user": False,
-        "is_system": True if bias and not without_macros(text) else "",
-        "send_date": state.now(),
-        "mes": text,
+    text, bias, is_system = _typed(call)
+    line = _line(call, name, text, is_system, {"bias": bias}) | {
         "force_avatar": chat_lines.CHARACTER_AVATAR.format(avatar) if avatar is not None else chat_lines.UNKNOWN_AVATAR,
         "original_avatar": avatar if avatar is not None else chat_lines.UNKNOWN_AVATAR,
-        "extra": {
-            "bias": chat_lines.trimmed_bias(bias),
-            "gen_id": 0,
-            "isSmallSys": call.is_on("compact"),
-            "api": "manual",
-            "model": "slash command",
-        },
     }
     call.chat.add_line(line)
     return ""
+
+
+def _typed(call: _Call) -> tuple[str, Json, Json]:
+    """Return a text with its macros expanded, its bias, and whether its line is hidden, as stored.
+
+    Only a text that is nothing but a bias is hidden. For the others, SillyTavern stores the empty text, not false.
+    """
+    with call.chat.state.expanding() as workspace:
+        bias = inline_bias(call.text, workspace.warn)
+        text = workspace.macros.typed(call.text)
+    hidden = bool(bias) and not without_macros(text)
+    return text, bias if trim(bias) else None, True if hidden else ""
+
+
+def _line(call: _Call, name: str, text: str, is_system: Json, extra: JsonObject) -> JsonObject:
+    return {
+        "name": name,
+        "is_user": False,
+        "is_system": is_system,
+        "send_date": call.chat.state.now(),
+        "mes": text,
+        "force_avatar": chat_lines.SYSTEM_AVATAR,
+        "extra": {**extra, "gen_id": 0, "isSmallSys": call.is_on("compact"), "api": "manual", "model": "slash command"},
+    }
 
 
 async def _trigger(call: _Call) -> Turn:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tavernkit._text import strict_json
-from tavernkit._text.js_values import json_stringify, trim
+from tavernkit._text.js_values import json_stringify
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
 from tavernkit.silly_tavern._chat.chat_message import NARRATOR
 
@@ -206,32 +206,6 @@ def bias_line(bias: str, date: str) -> JsonObject:
         "mes": " ",
         "extra": {"swipeable": False, "bias": bias, "type": "generic"},
     }
-
-
-def narrator_line(text: str, bias: str, date: str, *, name: str, compact: bool, hidden: bool) -> JsonObject:
-    """Make a narrator's line; a line of only macros is hidden."""
-    return {
-        "name": name,
-        "is_user": False,
-        # SillyTavern stores the empty text, not false, for a line that is not hidden.
-        "is_system": True if hidden else "",
-        "send_date": date,
-        "mes": text,
-        "force_avatar": SYSTEM_AVATAR,
-        "extra": {
-            "type": NARRATOR,
-            "bias": trimmed_bias(bias),
-            "gen_id": 0,
-            "isSmallSys": compact,
-            "api": "manual",
-            "model": "slash command",
-        },
-    }
-
-
-def trimmed_bias(bias: str) -> Json:
-    """Return a bias as stored: None becomes null."""
-    return bias if trim(bias) else None
 
 
 def tool_line(invocations: list[JsonObject], date: str, *, api: str, model: str) -> JsonObject:
