@@ -44,6 +44,9 @@ async def test_openais_list_has_everything(client: Client) -> None:
     listed = (await client.get("/v1/models")).json()
     assert [each["id"] for each in listed["data"]] == EVERYTHING
     assert "tavernkit" not in listed
+    assert [(await client.get(f"/v1/models/{each['id']}")).json() for each in listed["data"]] == listed["data"]
+    for unknown in ("nobody", "aria@none", "group:none", "aria@risu", "@"):
+        assert (await client.get(f"/v1/models/{unknown}")).status_code == 404
 
 
 @pytest.mark.parametrize(("allowed", "shown"), [(8, ["aria", "aria-2", "group:crew"]), (2, ["aria", "aria-2"])])

@@ -233,6 +233,18 @@ async def test_a_mistake_of_the_request_is_told_at_once(start: StartApp) -> None
 @pytest.mark.parametrize(
     "messages",
     [
+        [{"role": "user", "content": "First"}, {"role": "user", "content": "Said"}, {"role": "system", "content": "y"}],
+        [Message("user", "Said")],
+        [{"role": "user", "content": [{"type": "text", "text": "Said"}, {"type": "image_url"}]}],
+    ],
+)
+async def test_the_example_model_quotes_the_user_in_parts_too(messages: list[Any]) -> None:
+    assert '"Said' in (await ExampleModel().send(Request(model="m", messages=messages))).text
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
         [
             {"role": "user", "content": "First"},
             {"role": "user", "content": "x" * 300},
@@ -240,6 +252,7 @@ async def test_a_mistake_of_the_request_is_told_at_once(start: StartApp) -> None
         ],
         [Message("user", "Said"), Message("user", "Seen", attachments=[{"type": "image_url"}])],
         [{"role": "user", "content": [{"type": "text", "text": "parts"}]}],
+        [{"role": "user", "content": ""}],
         [],
     ],
 )

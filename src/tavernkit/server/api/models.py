@@ -15,6 +15,7 @@ from tavernkit.server.api.openai_types import TavernKitOptions
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.library.models import Model, count_models, list_models
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_PAGE
+from tavernkit.server.storage.items import Kind, infos
 
 router = APIRouter()
 
@@ -72,15 +73,17 @@ async def openai_models(service: TheService, client: ChatClient) -> Response:
 
 @router.get("/v1/models/{model}", tags=["openai"])
 async def openai_model(model: str, service: TheService, client: ChatClient) -> Response:
-    """One character."""
+    """A character or a group, alone or with a preset."""
     del client
-    selection = parse_model(model, TavernKitOptions())
+    chosen = parse_model(model, TavernKitOptions())
+    key: tuple[Kind, str] = ("group", chosen.group) if chosen.group else ("character", chosen.character or "")
     async with service.database.read() as connection:
         try:
-            await service.library.cast(connection, selection)
+            await service.library.cast(connection, chosen)
         except ServiceError as error:
             raise not_found("model", model) from error
-    return SafeJSONResponse({"id": model, "object": "model", "created": 0, "owned_by": OWNED_BY})
+        info = (await infos(connection, [key]))[key]
+    return SafeJSONResponse(_model_object(Model(info, chosen.preset)))
 
 
 @router.get(ALL_MODELS, tags=["library"])

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from tavernkit._values import JsonObject, is_list, is_object
-from tavernkit.dialects._messages import MessageLike
+from tavernkit.dialects._messages import MessageLike, read_content
 from tavernkit.models import Accumulator, Reply, ReplyPiece, Request, ScriptedModel
 from tavernkit.models._protocol import AsyncContext
 from tavernkit.models._readers import OpenAIReader
@@ -38,8 +38,8 @@ class ExampleModel(AsyncContext):
         if on_delta is not None or any(isinstance(each, Message) and each.attachments for each in messages):
             return await ScriptedModel(_reply).send(request, on_delta=on_delta)
         # The same as ScriptedModel, without making a request body that is never sent.
-        said = (_text(each) for each in reversed(messages) if _is_text_of_user(each))
-        answer, collected = _answer(next(said, NOTHING)), Accumulator()
+        said = (_text(each) for each in reversed(messages) if _role(each) == "user")
+        answer, collected = _answer(next(said, "") or NOTHING), Accumulator()
         collected.add(OpenAIReader().read(answer.body(request.model or ScriptedModel().name)))
         return collected.reply()
 
@@ -64,16 +64,14 @@ def _answer(said: str) -> Answer:
 def _last_words(request: JsonObject) -> str:
     messages = request.get("messages")
     for message in reversed(messages if is_list(messages) else []):
-        if is_object(message) and message.get("role") == "user" and isinstance(message.get("content"), str):
-            return str(message["content"])
+        if is_object(message) and message.get("role") == "user":
+            return read_content(message.get("content"))[0] or NOTHING
     return NOTHING
 
 
-def _is_text_of_user(message: MessageLike) -> bool:
-    if isinstance(message, Message):
-        return message.role == "user"
-    return message.get("role") == "user" and isinstance(message.get("content"), str)
+def _role(message: MessageLike) -> object:
+    return message.role if isinstance(message, Message) else message.get("role")
 
 
 def _text(message: MessageLike) -> str:
-    return message.content if isinstance(message, Message) else str(message.get("content"))
+    return message.content if isinstance(message, Message) else read_content(message.get("content"))[0]
