@@ -316,6 +316,7 @@ SCHEMA: dict[str, Any] = {
         ({"name": "abc", "age": True}, "arguments.age must be of type integer or null"),
         ({"name": "abc", "age": 1.5}, "arguments.age must be of type integer or null"),
         ({"name": "abc", "age": 10}, "arguments.age must be at most 9"),
+        ({"name": "abc", "age": 10**400}, "arguments.age must be at most 9"),
         ({"name": "abc", "tags": ["c"]}, "arguments.tags[0] must be one of 'a', 'b'"),
         ({"name": "abc", "tags": ["a", "a", "a"]}, "the number of items of arguments.tags must be at most 2"),
         ({"name": "abc", "nope": 1}, "arguments must not have nope"),
