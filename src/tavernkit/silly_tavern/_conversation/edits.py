@@ -49,7 +49,9 @@ class EditableChat:
             text: The message.
             keys: More keys of the line, or other values for them (``name``, ``force_avatar``, ``extra``).
         """
-        line = _typed_line(self.state, text, keys)
+        line = typed_line(self.state, text)
+        chat_lines.extra_of(line).update(object_or_empty(keys.pop("extra", None)))
+        line.update(keys)
         self.add_line(line)
         return line
 
@@ -233,24 +235,15 @@ class EditableChat:
         return self.state.lines[self._place(index)]
 
 
-def _typed_line(state: ChatState, text: str, keys: dict[str, Json]) -> JsonObject:
-    """Return the line of a message that the user typed, after scripts and macros.
-
-    Args:
-        state: The chat, which does not have it yet.
-        text: The message.
-        keys: More keys of the line, or other values for them.
-    """
+def typed_line(state: ChatState, text: str) -> JsonObject:
+    """Return the line of a message that the user typed, after scripts and macros; the chat does not have it yet."""
     with state.expanding() as workspace:
         bias = inline_bias(text, workspace.warn)
         text = workspace.macros.typed(scripted(workspace, text, RegexPlacement.USER_INPUT))
         name = workspace.context.user_name
     if bias:
         text = without_macros(text)
-    line = chat_lines.user_line(name, text, state.now(), bias=bias, avatar=state.user_avatar)
-    chat_lines.extra_of(line).update(object_or_empty(keys.pop("extra", None)))
-    line.update(keys)
-    return line
+    return chat_lines.user_line(name, text, state.now(), bias=bias, avatar=state.user_avatar)
 
 
 def _edit_line(state: ChatState, line: JsonObject, text: str) -> None:

@@ -10,12 +10,13 @@ from tavernkit._values import JsonObject, thaw_object
 from tavernkit.errors import TavernKitError
 from tavernkit.models._reply import Reply, ReplyPiece, ToolCall
 from tavernkit.prompt._inputs import GenerationType
-from tavernkit.silly_tavern._chat.core_chat import SENDING_TYPES, inline_bias, without_macros
+from tavernkit.silly_tavern._chat.core_chat import SENDING_TYPES
 from tavernkit.silly_tavern._chat.output_cleanup import clean_up
 from tavernkit.silly_tavern._chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._conversation import lines as chat_lines
 from tavernkit.silly_tavern._conversation.chat_state import ChatState, scripted, split_reasoning
+from tavernkit.silly_tavern._conversation.edits import typed_line
 from tavernkit.silly_tavern._conversation.json_errors import json_error
 from tavernkit.silly_tavern._inputs import SillyTavernInputs
 from tavernkit.silly_tavern._reply_clean_up import plain_clean_up, reply_clean_up, reply_stop_strings
@@ -74,13 +75,7 @@ class Generation:
 
     def _send_as_user(self, text: str) -> None:
         """Store the user's message if nobody answers it, even an empty one."""
-        state = self._state
-        with state.expanding() as workspace:
-            bias = inline_bias(text, workspace.warn)
-            stored = workspace.macros.typed(scripted(workspace, text, RegexPlacement.USER_INPUT))
-            name = workspace.context.user_name
-        stored = without_macros(stored) if bias else stored
-        state.turn_lines.append(chat_lines.user_line(name, stored, state.now(), bias=bias, avatar=state.user_avatar))
+        self._state.turn_lines.append(typed_line(self._state, text))
 
     async def generate(
         self, generation_type: GenerationType, text: str, speaker: str | None, *, depth: int = 0
