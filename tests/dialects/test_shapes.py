@@ -117,7 +117,7 @@ def test_what_was_recorded_from_the_programs_is_what_is_described() -> None:
 
 
 def test_names_are_written_in_both_ways_and_content_stays() -> None:
-    part = google_part("functionCall", {"name": "a", "args": {"myKey": 1, "my_key": 2}}, thoughtSignature="s")
+    part = google_part("functionCall", {"name": "a", "args": {"myKey": 1, "my_key": 2}}) | {"thoughtSignature": "s"}
     snake = snake_case({"systemInstruction": {"parts": [part]}})
     assert snake == {
         "system_instruction": {

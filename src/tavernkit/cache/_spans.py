@@ -339,7 +339,7 @@ def choose_breakpoints(spans: Sequence[Span], profile: CacheProfile | str) -> tu
 def with_breakpoints(plan: Plan, profile: CacheProfile | str = "anthropic", *, ttl: str = "") -> Plan:
     """Return a plan whose request has cache marks (``cache_control``) at the ends of stable spans.
 
-    System messages after the first message of the chat are sent as the user's, because Anthropic's API has one
+    System messages after the first message of another role are sent as the user's, because Anthropic's API has one
     system prompt at the top: there, changes inside the chat would change the head of every request.
 
     Args:

@@ -44,7 +44,7 @@ def anthropic_base64(media_type: Json, data: Json) -> JsonObject:
     return {"type": "base64", "media_type": media_type, "data": data}
 
 
-def google_part(kind: GoogleKind, value: Json, **extra: Json) -> JsonObject:
+def google_part(kind: GoogleKind, value: Json) -> JsonObject:
     """Make a part of a Google content, with the names of its REST interface.
 
     >>> google_part("text", "Hi")
@@ -53,9 +53,8 @@ def google_part(kind: GoogleKind, value: Json, **extra: Json) -> JsonObject:
     Args:
         kind: The kind of part.
         value: The text, or an object with the fields of this kind.
-        extra: Other keys of the part, such as ``thoughtSignature``.
     """
-    return {kind: value, **extra}
+    return {kind: value}
 
 
 def openai_part(kind: OpenAIKind, value: Json) -> JsonObject:
