@@ -4,18 +4,21 @@ import hashlib
 import io
 import json
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tavernkit.cards._assets import Asset
+from tavernkit.cards._png import placeholder_png
 from tavernkit.cards._risum import Module, write_risum
 from tavernkit.cards.errors import RisumError
-from tavernkit.errors import ConfigError
-from tavernkit.risu_ai import ChatFile, RisuMessage, read_module, write_module
+from tavernkit.errors import ConfigError, FileFormatError
+from tavernkit.risu_ai import ChatFile, Preset, RisuMessage, read_module, write_module
 from tavernkit.risu_ai._chat.chat_log import with_messages
 from tavernkit.risu_ai._files.chat_file import ChatFileError, chat_json, chat_variables, read_chats, write_chats
+from tavernkit.risu_ai._files.database_codec import encode_database
 
 CHAT: dict[str, Any] = {
     "message": [{"role": "user", "data": "Hi", "chatId": "m0", "time": 5, "extra": True}],
@@ -114,3 +117,11 @@ def test_other_files_are_no_modules(data: bytes):
 def test_an_unknown_ending_of_a_module_is_refused():
     with pytest.raises(ConfigError):
         write_module(MODULE, ".zip")
+
+
+@pytest.mark.parametrize("load", [Preset.load, ChatFile.load, read_module])
+def test_a_file_of_another_kind_is_called_by_its_name(load: Callable[[bytes], object]) -> None:
+    with pytest.raises(FileFormatError, match="this is a PNG picture, perhaps a card"):
+        load(placeholder_png(1, 1))
+    with pytest.raises(FileFormatError, match=r"this is a save \(`risu_ai.Save.load`\)"):
+        load(encode_database({"characters": []}))

@@ -66,7 +66,7 @@ class ImportedCard:
 
     character: JsonObject
     """The character, as it is in a save."""
-    assets: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    assets: dict[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
     """The content of its assets, by their path in a save."""
     _stems: dict[bytes, str] = field(default_factory=dict[bytes, str], init=False, repr=False, compare=False)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
 from datetime import datetime
 
 from tavernkit._dataclass import dataclass
@@ -40,7 +41,7 @@ class ImportedFile:
 
     path: str
     """Where it is written, in the user's directory."""
-    data: bytes
+    data: bytes = field(repr=False)
     """Its content."""
 
 

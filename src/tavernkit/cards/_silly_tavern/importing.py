@@ -10,6 +10,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Container, Mapping
+from dataclasses import field
 from datetime import datetime
 
 from tavernkit._dataclass import dataclass
@@ -44,7 +45,7 @@ class ImportedCard:
     """The name of the character's file, without ``.png``."""
     card: JsonObject
     """The card, as it is in the picture."""
-    png: bytes
+    png: bytes = field(repr=False)
     """The picture with the card, for the folder ``characters``."""
     files: tuple[ImportedFile, ...] = ()
     """Sprites, backgrounds and other pictures, by their path in the user's directory."""

@@ -63,7 +63,8 @@ def chat_log(source: object) -> RisuChatLog:
     if source is None:
         return RisuChatLog(RisuChat())
     if isinstance(source, (str, bytes)) or not isinstance(source, Iterable):
-        raise ConfigError(f"history must be a chat or a list of messages, not {type(source).__name__}")
+        problem = f"history must be a chat or a list of messages, not {type(source).__name__}"
+        raise ConfigError(f"{problem}: read a file with ChatFile.load" if isinstance(source, str) else problem)
     return RisuChatLog(with_messages(RisuChat(), (stored_message(each) for each in source)))
 
 

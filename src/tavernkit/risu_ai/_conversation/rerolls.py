@@ -109,7 +109,10 @@ def _messages(tail: Sequence[object]) -> Messages:
 
 
 def taken_back(messages: Messages) -> Messages:
-    """Return the chat without its last reply: back to the user's message, or to the same speaker's previous one."""
+    """Return the chat without its last reply: back to the user's message, or to the same speaker's previous one.
+
+    So, as in RisuAI, a single character loses one of several messages in a row, and a group its whole round.
+    """
     if not messages:
         return messages
     kept, speaker = [*messages], messages[-1].saying

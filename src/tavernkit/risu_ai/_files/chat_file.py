@@ -36,6 +36,8 @@ VARIABLE_MARK = "$"
 
 
 _PAGE_START = 1000
+_START_BYTES = b"\xef\xbb\xbf \t\r\n"
+"""What may come before the text of a file: a byte order mark and white space."""
 _PAGE_MARK = b'"idat"'
 _USER = re.compile(r"\{\{user\}\}|<user>", re.IGNORECASE)
 _CHARACTER = re.compile(r"\{\{char\}\}|<(?:char|bot)>", re.IGNORECASE)
@@ -67,7 +69,7 @@ class ChatFile:
         data = read_file(source, MAX_CHAT_BYTES, limit="MAX_CHAT_BYTES")
         if _has_lines(data) if isinstance(source, bytes) else Path(source).suffix.lower() == ".jsonl":
             return cls((read_silly_tavern_chat(data, warn=warn),))
-        if data[:_PAGE_START].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        if data[:_PAGE_START].lstrip(_START_BYTES).startswith(b"<"):
             return cls((_read_page(data, warn),))
         return read_chats(data, warn=warn)
 
@@ -99,6 +101,10 @@ def read_chats(data: bytes, *, warn: Warn = log_warning) -> ChatFile:
     """Read the bytes of a chat file; raises ``ChatFileError`` if they contain no chat."""
     if len(data) > MAX_CHAT_BYTES:
         raise LimitExceededError(f"the chat has {len(data)} bytes, more than {MAX_CHAT_BYTES}", limit="MAX_CHAT_BYTES")
+    if not data[:_PAGE_START].lstrip(_START_BYTES).startswith(b"{"):
+        from tavernkit.risu_ai._files.file_kinds import refuse_foreign  # with the codec of databases
+
+        refuse_foreign(data, "the file", "a chat", ChatFileError)
     value = parse_json(data, what="chat", warn=warn, limits=Limits(max_json_file_bytes=MAX_CHAT_BYTES))
     kind = value.get("type") if is_mapping(value) else None
     if not is_mapping(value) or kind not in (ONE_CHAT, ALL_CHATS):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from tavernkit._values import is_list, is_mapping
 from tavernkit.cards._risum import rpack_decode
+from tavernkit.errors import FileFormatError
 from tavernkit.risu_ai._files.database_codec import BLOCKS, MARK
 
 _STARTS: Mapping[bytes, str] = {
@@ -49,6 +50,20 @@ def foreign_file(start: bytes) -> str:
         if start.startswith(mark):
             return kind
     return "a preset (`risu_ai.Preset.load`)" if rpack_decode(start[:3]) == b"\x1f\x8b\x08" else ""
+
+
+def refuse_foreign(data: bytes, what: str, wanted: str, error: type[FileFormatError]) -> None:
+    """Raise an error for a file that is certainly another kind of file.
+
+    Args:
+        data: The file.
+        what: What it is called.
+        wanted: What it should be, in words.
+        error: The error to raise.
+    """
+    found = "a save (`risu_ai.Save.load`)" if is_database(data) else foreign_file(data)
+    if found:
+        raise error(f"{what}: this is {found}, not {wanted}")
 
 
 def is_text(start: bytes) -> bool:

@@ -14,9 +14,10 @@ from tavernkit.cards._json_text import parse_json
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._risu_ai.importing import asset_path
 from tavernkit.cards._risum import MAGIC, MODULE_TYPE, Module, read_risum, write_risum
-from tavernkit.cards._source import BytesSource, FileContent, read_file, stem
+from tavernkit.cards._source import BytesSource, FileContent, called, read_file, stem
 from tavernkit.cards.errors import RisumError
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
+from tavernkit.risu_ai._files.file_kinds import refuse_foreign
 from tavernkit.risu_ai._lorebook.book import import_lorebook
 from tavernkit.risu_ai._objects import RisuModule
 
@@ -47,7 +48,8 @@ def read_module(
         strict: Raise at the first warning.
     """
     data = read_file(source, DEFAULT_LIMITS.max_file_bytes, limit="max_file_bytes")
-    content = _content(data, name or stem(source), refuse_warning if strict else warn, imports=new_id is not None)
+    warn = refuse_warning if strict else warn
+    content = _content(data, called(source), name or stem(source), warn, imports=new_id is not None)
     if new_id is not None:
         content["id"] = new_id()
     elif not content.get("id"):
@@ -56,11 +58,12 @@ def read_module(
     return RisuModule.from_json(content)
 
 
-def _content(data: bytes, name: str, warn: Warn, *, imports: bool) -> JsonObject:
+def _content(data: bytes, what: str, name: str, warn: Warn, *, imports: bool) -> JsonObject:
     if data[: len(MAGIC)] == MAGIC:
         module = read_risum(BytesSource(data), DEFAULT_LIMITS, warn)
         return _with_paths(module) if imports else module.to_json()
-    value = parse_json(data, what=name or "module", warn=warn)
+    refuse_foreign(data, what, "a module", RisumError)
+    value = parse_json(data, what=what, warn=warn)
     if not is_mapping(value):
         raise RisumError("the file contains no RisuAI module")
     kind, items = value.get("type"), value.get("data")

@@ -15,6 +15,7 @@ from tavernkit.cards._kinds import FileKind, warn_if_mistaken
 from tavernkit.cards._risum import rpack_decode, rpack_encode
 from tavernkit.errors import ConfigError, FileFormatError, InvalidPresetError, LimitExceededError, Warn, log_warning
 from tavernkit.risu_ai._files.aes_gcm import SealBrokenError, seal, unseal
+from tavernkit.risu_ai._files.file_kinds import refuse_foreign
 from tavernkit.risu_ai._files.message_pack import MessagePackError, pack, unpack
 from tavernkit.risu_ai._files.preset import SECRET_KEYS, Preset
 from tavernkit.risu_ai._files.silly_tavern_preset import is_chat_preset, preset_from_chat_preset
@@ -59,6 +60,7 @@ def write_preset(preset: Preset, suffix: str) -> bytes:
 
 
 def _from_json_file(data: bytes, what: str, warn: Warn) -> Preset:
+    refuse_foreign(data, what, "a preset", InvalidPresetError)
     try:
         value = parse_json(data, what=what, warn=warn)
     except LimitExceededError:
