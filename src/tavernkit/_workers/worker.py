@@ -139,8 +139,8 @@ class Worker:
         name = job.name
         state = (process.FRESH if fresh else 0) | (process.KEPT if answer is not None else 0)
         header = process.REQUEST.pack(process.ASKED, len(name), seconds, wall + _MARGIN, state, len(payload))
-        outer = self._deadline, self._nested
-        if not self._nested:
+        nested = self._nested
+        if not nested:
             self._deadline = time.monotonic() + wall
             if self._job is not None:  # where the process cannot limit its processor time itself
                 self._job.limit_time(seconds)
@@ -158,8 +158,8 @@ class Worker:
                 raise RetiredError("the worker process had nothing to do for too long") from None
             raise
         finally:
-            self._nested = outer[1]
-            if not self._nested and self._job is not None:
+            self._nested = nested
+            if not nested and self._job is not None:
                 self._job.limit_time(None)
 
     def _reply(self, answer: Answer | None) -> bytes:

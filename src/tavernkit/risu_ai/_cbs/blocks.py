@@ -220,6 +220,23 @@ class Variables(Protocol):
         ...
 
 
+class NeedsVariables(Exception):  # noqa: N818  # not an error
+    """A condition or an expression reads a variable, so it can only be evaluated at run time."""
+
+
+class _NoVariables:
+    """For what may be evaluated when a text is compiled."""
+
+    def chat_variable(self, name: str) -> str:
+        """Refuse."""
+        raise NeedsVariables(name)
+
+    global_variable = chat_variable
+
+
+NO_VARIABLES = _NoVariables()
+
+
 def is_true(word: str | None) -> bool:
     """Return True if a word counts as true in a block."""
     return word in ("1", "true")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from tavernkit._text.js_values import WHITESPACE, number_to_string, parse_float, remainder, truthy
-from tavernkit.risu_ai._cbs.blocks import Variables
+from tavernkit.risu_ai._cbs.blocks import NO_VARIABLES, Variables
 from tavernkit.risu_ai._cbs.limits import CACHED_RESULTS, FunctionFailure
 
 Operand = float | None
@@ -35,28 +35,15 @@ def calculate(expression: str, variables: Variables) -> str:
 
 
 def constant(expression: str) -> str:
-    """Evaluate an expression without variables."""
+    """Evaluate an expression without variables; raises ``NeedsVariables`` if it has one."""
     if len(expression) <= _CACHED_LENGTH:
         return _cached(expression)
-    return _calculate(expression, _NO_VARIABLES)
-
-
-class _NoVariables:
-    """For expressions that contain no variable."""
-
-    def chat_variable(self, name: str) -> str:
-        """Never asked."""
-        raise AssertionError(name)
-
-    global_variable = chat_variable
-
-
-_NO_VARIABLES = _NoVariables()
+    return _calculate(expression, NO_VARIABLES)
 
 
 @lru_cache(maxsize=CACHED_RESULTS)
 def _cached(expression: str) -> str:
-    return _calculate(expression, _NO_VARIABLES)
+    return _calculate(expression, NO_VARIABLES)
 
 
 def _calculate(expression: str, variables: Variables) -> str:

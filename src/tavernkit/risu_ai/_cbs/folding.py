@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from tavernkit.risu_ai._cbs.blocks import OPENER_NAMES, Block, expand_each, open_block
+from tavernkit.risu_ai._cbs.blocks import NO_VARIABLES, OPENER_NAMES, Block, NeedsVariables, expand_each, open_block
 from tavernkit.risu_ai._cbs.calculator import constant
 from tavernkit.risu_ai._cbs.limits import (
     CACHED_LISTS,
@@ -104,11 +104,9 @@ def _fold_each(block: Block, body: str) -> str | None:
 
 
 def _fold_expression(expression: str) -> Folded:
-    if "$" in expression or "@" in expression:
-        return Folded()
     try:
         return Folded(constant(expression))
-    except FunctionFailure:
+    except (FunctionFailure, NeedsVariables):
         return Folded()
 
 
@@ -127,8 +125,8 @@ def foresee(head: str, *, complete: bool) -> Opening | None:
     """Return what a tag with this start (or this complete tag) opens; None if it opens no block."""
     if complete:
         try:
-            block = open_block(head, _NO_VARIABLES)
-        except _NeedsVariables:
+            block = open_block(head, NO_VARIABLES)
+        except NeedsVariables:
             return Opening(None, pure=False)
         return None if block is None else Opening(block, block.pure)
     if head.startswith(("#when", "#if", "#each")) or (head.startswith("#func") and " " in head):
@@ -136,23 +134,6 @@ def foresee(head: str, *, complete: bool) -> Opening | None:
     if any(name.startswith(head) for name in OPENER_NAMES):
         raise Undecided
     return None
-
-
-class _NeedsVariables(Exception):  # noqa: N818  # not an error
-    """A condition needs a variable."""
-
-
-class _NoVariables:
-    """For conditions that can be decided at compile time: those with variables cannot."""
-
-    def chat_variable(self, name: str) -> str:
-        """Refuse."""
-        raise _NeedsVariables(name)
-
-    global_variable = chat_variable
-
-
-_NO_VARIABLES = _NoVariables()
 
 
 def closes_alike(tokens: list[str], start: int, end: int) -> bool:

@@ -74,11 +74,7 @@ def collect(parts: Parts, run: Run, kind: LevelKind, position: int, block: Block
     """Return the text of all parts, which together are a level of the scanner."""
     out: list[str] = []
     try:
-        for part in parts:
-            if isinstance(part, str):
-                out.append(part)
-            else:
-                part.emit(run, out)
+        fill(parts, run, out)
     except Takeover as takeover:
         takeover.levels.append(Level(kind, out, position, block))
         raise

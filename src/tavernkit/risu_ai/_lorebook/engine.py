@@ -23,7 +23,7 @@ from tavernkit.risu_ai._lorebook.activation import (
     apply_decorators,
     content_id,
 )
-from tavernkit.risu_ai._lorebook.entry import CHILD, CompiledLore, LorebookEntry, number_of, parse_content, split_keys
+from tavernkit.risu_ai._lorebook.entry import CHILD, CompiledLore, LorebookEntry, parse_content, split_keys
 from tavernkit.risu_ai._lorebook.keys import KeyHit, LoreMessage, PoolText, Query, RegexKeys, SearchedTexts, Window
 from tavernkit.risu_ai._lorebook.result import ActiveLore, Injections, LorebookResult, NearMisses, entry_title
 from tavernkit.risu_ai.errors import DecoratorParseError
@@ -292,7 +292,7 @@ class _Scan:
         used = 0
         kept: list[ActiveLore] = []
         lost: list[ActiveLore] = []
-        for lore in sort_descending(list(self.active.values()), lambda each: number_of(each.priority)):
+        for lore in sort_descending(list(self.active.values()), lambda each: to_number(each.priority)):
             if used + lore.tokens <= budget:  # what does not fit is skipped: smaller entries after it still may
                 used += lore.tokens
                 kept.append(lore)
@@ -301,7 +301,7 @@ class _Scan:
                 left = budget - used
                 self.reasons[lore.index] = f"over the lore budget: needs {lore.tokens} tokens, {left:g} are left"
         # Sorted down and then reversed: entries of equal order change places.
-        kept = sort_descending(kept, lambda each: number_of(each.order))
+        kept = sort_descending(kept, lambda each: to_number(each.order))
         return LorebookResult(
             actives=tuple(reversed(self.inject(kept))),
             hits=tuple(self.hits),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import WHITESPACE, to_number, to_string, trim, truthy
+from tavernkit._text.js_values import WHITESPACE, to_string, trim, truthy
 from tavernkit._text.traced import plain
 from tavernkit._values import FrozenJson, is_mapping
 from tavernkit.errors import Warn
@@ -144,11 +144,6 @@ class LorebookEntry:
     def reachable(self) -> bool:
         """True if the engine uses it. Not even ``@@activate`` helps an entry without keys."""
         return self.always_active or self.key != ""
-
-
-def number_of(value: FrozenJson) -> float:
-    """A stored order or priority as a number."""
-    return to_number(value)
 
 
 @lru_cache(maxsize=KEYS_CACHE)

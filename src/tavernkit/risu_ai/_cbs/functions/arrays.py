@@ -19,7 +19,7 @@ from tavernkit.risu_ai._cbs.calculator import show
 from tavernkit.risu_ai._cbs.limits import MAX_ITEMS, FunctionFailure
 from tavernkit.risu_ai._cbs.lists import item_text, make_array, parse_dict, stringify
 from tavernkit.risu_ai._cbs.registry import CBSCall, FunctionGroup
-from tavernkit.risu_ai._js import INDEX_LIMIT, code_units
+from tavernkit.risu_ai._js import INDEX_LIMIT, at_index, code_units, slice_index
 
 array_functions = FunctionGroup("arrays")
 
@@ -40,8 +40,8 @@ def arraylength(call: CBSCall) -> str:
 def arrayelement(call: CBSCall) -> str:
     """One item; a negative index counts from the end; ``null`` if there is none."""
     items = call.array(0)
-    index = to_integer(call.number(1))
-    return item_text(items[int(index)]) if -len(items) <= index < len(items) else "null"
+    index = at_index(call.number(1), len(items))
+    return "null" if index is None else item_text(items[index])
 
 
 @array_functions("arrayshift", args=("list",), pure=True)
@@ -66,8 +66,7 @@ def arraypush(call: CBSCall) -> str:
 def arraysplice(call: CBSCall) -> str:
     """The list with some items replaced by one."""
     items = call.array(0)
-    start = to_integer(call.number(1))
-    first = int(max(start + len(items), 0) if start < 0 else min(start, len(items)))
+    first = slice_index(call.number(1), len(items))
     count = int(min(max(to_integer(call.number(2)), 0), len(items) - first))
     items[first : first + count] = [call.get(3)]  # it always inserts: null if no item is given
     return make_array(items)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tavernkit._text.js_values import js_lower, number_to_string
-from tavernkit.risu_ai._cbs.functions.chat import selected
+from tavernkit.risu_ai._cbs.functions.chat import message_at, selected
 from tavernkit.risu_ai._cbs.limits import FunctionFailure
 from tavernkit.risu_ai._cbs.registry import CBSCall, FunctionGroup
 from tavernkit.risu_ai._models import ModelInfo, model_info
@@ -99,10 +99,7 @@ def role(call: CBSCall) -> str:
     if context.first_message:
         return "char"
     if context.chat_index != -1:
-        selected(call)
-        if not 0 <= context.chat_index < len(context.chat.messages):
-            raise FunctionFailure(f"there is no message {context.chat_index}")
-        return context.chat.messages[context.chat_index].role
+        return message_at(call, context.chat_index).role
     return context.role or "null"
 
 
