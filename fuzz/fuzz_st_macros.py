@@ -19,4 +19,7 @@ test_strict_mode_raises_only_macro_errors = long(
 )
 test_tokens_are_in_order = long(given(p.texts)(p.check_tokens_are_in_order))
 test_parts_of_a_clean_text_parse_alike = long(given(p.texts | p.well_formed)(p.check_parts_of_a_clean_text_parse_alike))
+test_expansion_equals_the_straightforward_one = long(
+    given(p.blocks | p.texts | p.well_formed)(p.check_expansion_equals_the_straightforward_one)
+)
 test_legacy_finders_do_what_their_patterns_do = long(given(p.finder_texts)(p.check_finders_do_what_their_patterns_do))

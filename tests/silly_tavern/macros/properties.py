@@ -13,15 +13,19 @@ from tavernkit.cards import Character
 from tavernkit.errors import MacroError
 from tavernkit.silly_tavern._macros import (
     LegacyMacroEngine,
+    MacroArgument,
     MacroCall,
     MacroEngine,
     MacroEnvironment,
+    MacroListArgument,
+    MacroRegistry,
     default_registry,
     legacy_passes,
 )
 from tavernkit.silly_tavern._macros.lexer import END, tokenize
 from tavernkit.silly_tavern._macros.parser import ParsedMacro, ParsedText, parse
 from tavernkit.stores import InMemoryVariablesStore
+from tests.silly_tavern.macros.reference_engine import MACROS, Reference
 
 PIECES = (
     *("{{", "}}", "{", "}", "::", ":", "/", "//", "///", "!", "#", "~", ">", ".", "$", "|", "=", '"', "\\{", "\\}"),
@@ -176,6 +180,91 @@ def _shape(macro: ParsedMacro, shift: int) -> tuple[object, ...]:
         macro.operator,
         [(span.start + shift, span.end + shift, [_shape(inner, shift) for inner in span.macros]) for span in spans],
     )
+
+
+def _few_macros() -> MacroRegistry:
+    """The macros of the reference, as the engine has them."""
+    registry, own = MacroRegistry(), {"show", "list"}
+    for name in MACROS.keys() - own:
+        definition = REGISTRY.get(name)
+        assert definition is not None
+        registry.add(definition)
+    shown = [MacroArgument(name, optional=True) for name in "abc"]
+    registry.register("show", lambda call: f"<{call.offset}:{'|'.join(call.args)}>", args=shown)
+    registry.register("list", lambda call: f"[{','.join(call.args)}]", list=MacroListArgument())
+    return registry
+
+
+FEW_MACROS = MacroEngine(_few_macros())
+"""What the reference can do."""
+
+_BLOCK_PIECES = (
+    *("{{if 1}}", "{{if .x}}", "{{if::1::", "{{if !user}}", "{{#if 1}}", "{{IF 0}}", "{{ if {{.x}} }}", "{{/if}}"),
+    *(
+        "{{/if}}",
+        "{{/if}}",
+        "{{/IF}}",
+        "{{else}}",
+        "{{else}}",
+        "{{reverse}}",
+        "{{/reverse}}",
+        "{{reverse::",
+        "{{user}}",
+    ),
+    *("{{show}}", "{{/show}}", "{{show::a", "{{show a:", "{{list::1::", "{{list}}", "{{/list}}", "{{/user}}", "{{user"),
+    *("{{nosuch}}", "{{/nosuch}}", "{{setvar::k::", "{{setvar::x}}", "{{/setvar}}", "{{getvar::k}}", "{{.x++}}"),
+    *(
+        "{{.x = ",
+        "{{.x -= ",
+        "{{.x > ",
+        "{{.z || ",
+        "{{$q ?? ",
+        "{{.x a",
+        "{{trim}}",
+        "{{/trim}}",
+        "{{// c}}",
+        "{{//}}",
+    ),
+    *(
+        "{{///}}",
+        "}}",
+        "}}",
+        "}}",
+        "{{!",
+        "::}}",
+        "::",
+        "{",
+        " b ",
+        "\n",
+        "\n  t",
+        "\n",
+        "  ",
+        "text",
+        "🦊",
+        "<USER>",
+        "\\}",
+    ),
+)
+
+
+def _shuffled(seed: int) -> str:
+    chosen = random.Random(seed)
+    return "".join(chosen.choices(_BLOCK_PIECES, k=chosen.randint(2, 30)))
+
+
+blocks = st.integers(0, 2**32).map(_shuffled)
+"""Blocks, calls and shorthands, many of them crossing, unclosed or stray; longer than Hypothesis would make them."""
+
+
+def check_expansion_equals_the_straightforward_one(text: str) -> None:
+    """The engine gives the text, variables and problems that a parser for each part of a text gives."""
+    ours, plain = InMemoryVariablesStore(), InMemoryVariablesStore()
+    expansion = FEW_MACROS.evaluate(text, MacroEnvironment(user_name="Mira", variables=ours))
+    known = [each for each in expansion.diagnostics if each.kind in ("syntax", "runtime_warning", "internal_error")]
+    reference = Reference(plain)
+    assert expansion.text == reference.resolve(text, 0)
+    assert [(each.kind, each.phase or each.about) for each in known] == reference.problems
+    assert ours.to_dict() == plain.to_dict()
 
 
 _LINE = "[^\n\r\u2028\u2029]"

@@ -19,4 +19,7 @@ test_tokens_are_in_order = quick(given(p.texts)(p.check_tokens_are_in_order))
 test_parts_of_a_clean_text_parse_alike = quick(
     given(p.texts | p.well_formed)(p.check_parts_of_a_clean_text_parse_alike)
 )
+test_expansion_equals_the_straightforward_one = settings(quick, max_examples=400)(
+    given(p.blocks | p.texts | p.well_formed)(p.check_expansion_equals_the_straightforward_one)
+)
 test_legacy_finders_do_what_their_patterns_do = quick(given(p.finder_texts)(p.check_finders_do_what_their_patterns_do))

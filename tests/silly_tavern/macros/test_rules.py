@@ -48,6 +48,7 @@ def expand(text: str, given: MacroEnvironment | None = None, overrides: Override
         ("{{if <USER>}}A{{/if}}{{if \\{}}B{{/if}}", "AB"),
         ("{{.x = {{/flags}}{{#/flags}}}}{{.x}}{{/flags}}", "</><#/>{{/flags}}"),
         ("{{//}}a{{//}}b{{///}}c{{///}}d{{//:: /e}}", "d{{//:: /e}}"),
+        ("{{reverse::a{{.x++::}}}}[{{.x}}]", "{{reverse::a{{.x++::}}}}[]"),
         ("{{random::{{space}}::{{space}}}}|{{pick {{space}}a{{space}},a}}", " |a"),
     ],
 )
