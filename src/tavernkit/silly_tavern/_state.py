@@ -63,11 +63,11 @@ class TextDraft:
     """The state that the steps of a text build share. Each field names the step that writes it."""
 
     formatter: InstructFormatter | None = None
-    """lore: writes with the instruct template; None if instruct mode is off."""
+    """prepare: writes with the instruct template; None if instruct mode is off."""
     guidance: Guidance = field(default_factory=Guidance)
-    """lore: classifier-free guidance, its prompts expanded."""
+    """prepare: classifier-free guidance, its prompts expanded."""
     limit: int = 0
-    """lore: the maximum tokens of the prompt."""
+    """prepare: the maximum tokens of the prompt."""
     raw_examples: str = ""
     """entries: example dialogue before instruct mode formats it."""
     examples: list[Segment] = field(default_factory=list[Segment])
@@ -198,10 +198,11 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         self.note: AuthorsNote | None = None
         """prepare: the author's note of this turn."""
         self.vector_calls: list[VectorCall] = []
+        """prepare: the searches of Vector Storage."""
         self.vector_texts: list[str] = []
-        """lore: the searches of Vector Storage."""
+        """prepare: the messages as Vector Storage indexes them."""
         self.forced_lore: list[JsonObject] = []
-        """lore: entries that Vector Storage found."""
+        """prepare: entries that Vector Storage found."""
         self.lore_result: WorldInfoResult | None = None
         """lore: the result of the scan; a source map may give that of the plan."""
         self.lore_sources = LoreSources()

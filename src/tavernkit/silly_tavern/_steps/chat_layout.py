@@ -43,9 +43,8 @@ class EntriesStep(Step[SillyTavernState, NoConfig]):
     """Collects the preset's prompts that are active for this generation, in order, and expands each.
 
     A prompt is active if it is enabled, its trigger includes the generation type and its ``conditions`` are met (these
-    are our own addition to the format). Prompts that are not active are reported as omissions. In text completion there
-    are the examples and the system prompt instead. Reads ``context``, ``core``, ``examples`` and ``macros``; writes
-    ``prompt_entries``, or ``draft``.
+    are our own addition to the format). Prompts that are not active are reported as omissions. Reads ``context``,
+    ``core`` and ``macros``; writes ``prompt_entries``.
     """
 
     name = "entries"
@@ -138,7 +137,7 @@ class InjectionStep(Step[SillyTavernState, NoConfig]):
 
     With ``volatile="tail"``, texts at a depth and prompts that change by themselves go after the chat. Reads
     ``prompt_entries``, ``extensions``, ``frozen_lines`` and ``core``; writes ``layout`` (history, prefill,
-    around_main), or ``draft``.
+    around_main).
     """
 
     name = "injection"
@@ -216,10 +215,9 @@ def _take_prefill(state: SillyTavernState, layout: Layout, newest_first: list[Hi
 
 
 class CompilationStep(Step[SillyTavernState, NoConfig]):
-    """Completes the layout: control prompts, bias, tools, group nudge, examples; or writes the chat as text.
+    """Completes the layout: control prompts, bias, tools, group nudge, examples.
 
-    Reads ``prompt_entries``, ``turn``, ``examples`` and ``context``; writes ``layout``, or
-    ``draft``.
+    Reads ``prompt_entries``, ``turn``, ``examples`` and ``context``; writes ``layout``.
     """
 
     name = "compilation"
@@ -252,7 +250,7 @@ class MacroExpansionStep(Step[SillyTavernState, NoConfig]):
 
     Card, lore and preset texts were expanded by the steps that took them, in SillyTavern's order. The rest is expanded
     when the assembly reaches it, newest message first, because macros of texts that do not fit never run.
-    Reads ``context`` and ``layout``; writes ``layout``, or ``draft``.
+    Reads ``context`` and ``layout``; writes ``layout``.
     """
 
     name = "macro_expansion"

@@ -62,8 +62,17 @@ def make_blocks(
 def _block(slot: str, message: PlacedMessage, block_id: str, cache: BlockCache | None) -> Block:
     if cache is None or message.kept or type(message.content) is not str or not _cacheable(message):
         return _new_block(slot, message, block_id)
-    told = message.source.get("name"), message.source.get("reason")
-    key = (slot, block_id, message.role, message.content, message.name, message.history_index, message.tokens, told)
+    described = message.source.get("name"), message.source.get("reason")
+    key = (
+        slot,
+        block_id,
+        message.role,
+        message.content,
+        message.name,
+        message.history_index,
+        message.tokens,
+        described,
+    )
     return cache.get_or_make(key, lambda: _new_block(slot, message, block_id))
 
 

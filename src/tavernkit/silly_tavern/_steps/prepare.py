@@ -68,7 +68,18 @@ class PrepareStep(Step[SillyTavernState, NoConfig]):
     @staticmethod
     def read_examples(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
         """Read example dialogue into messages with the template's provenance."""
-        return read_dialogue(state, text, template)
+        context, group = state.context, group_names(state)
+        user, character, known = context.user_name, context.character_name, state.services.dialogues
+        # Only traced texts are the same objects in the next turn.
+        read = None if type(text) is str or group else known.get(text, user, character)
+        if read is None:
+            read = [
+                tuple(parse_block(block, user_name=user, character_name=character, group_names=group))
+                for block in split_examples(text)
+            ]
+            if type(text) is not str and not group:
+                known.put(read, text, user, character)
+        return [ExampleBlock(turns, template.kind, template.id, template.title, template.reason) for turns in read]
 
     def before(self, state: SillyTavernState) -> None:
         """Prepare the turn, the card, the chat, the examples and the author's note."""
@@ -198,22 +209,6 @@ def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...], send_if_empty
     )
     sent = state.turn.sent is not None
     state.macros.change(chat=state.turn.chat, input="" if sent else context.message)
-
-
-def read_dialogue(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
-    """Read example dialogue into messages."""
-    context, group = state.context, group_names(state)
-    user, character, known = context.user_name, context.character_name, state.services.dialogues
-    # Only traced texts are the same objects in the next turn.
-    read = None if type(text) is str or group else known.get(text, user, character)
-    if read is None:
-        read = [
-            tuple(parse_block(block, user_name=user, character_name=character, group_names=group))
-            for block in split_examples(text)
-        ]
-        if type(text) is not str and not group:
-            known.put(read, text, user, character)
-    return [ExampleBlock(turns, template.kind, template.id, template.title, template.reason) for turns in read]
 
 
 def group_names(state: SillyTavernState) -> tuple[str, ...]:

@@ -38,12 +38,35 @@ class TextPrepareStep(PrepareStep):
     @staticmethod
     def read_examples(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
         """Read example dialogue into blocks of text."""
-        return read_example_texts(state, text, template)
+        heading = START_LINE if state.context.active_instruct.enabled else _example_heading(state)
+        known = state.services.example_texts
+        # Only traced texts are the same objects in the next turn.
+        blocks = None if type(text) is str else known.get(text, heading)
+        if blocks is None:
+            blocks = split_examples(text, heading)
+            if type(text) is not str:
+                known.put(blocks, text, heading)
+        return [replace(template, text=block) for block in blocks]
 
     def before(self, state: SillyTavernState) -> None:
         """Prepare the turn and start the draft."""
         super().before(state)
-        begin_draft(state)
+        context, draft = state.context, state.draft
+        if context.active_instruct.enabled:
+            draft.formatter = InstructFormatter(
+                context.active_instruct,
+                context.user_name,
+                context.character_name,
+                state.macros.sequence,
+                in_group=context.group is not None,
+            )
+        draft.limit = context.max_context - context.max_response
+        settings = context.settings.of_extension("cfg") or EMPTY_OBJECT
+        guidance = Guidance.of(context.metadata, settings, file_stem(context.avatar_file))
+        if guidance.in_use:
+            positive, negative = state.macros(guidance.positive), state.macros(guidance.negative)
+            draft.guidance = Guidance(guidance.scale, positive, negative, guidance.depth)
+            draft.limit -= max(state.text_counter.text(positive), state.text_counter.text(negative))
 
 
 class TextLoreStep(LoreStep):
@@ -66,8 +89,12 @@ class TextEntriesStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Write the examples, then choose the system prompt."""
-        if state.half != "chat":
-            write_entries(state)
+        if state.half == "chat":
+            return
+        draft = state.draft
+        draft.raw_examples = join("", (block.text for block in state.examples))
+        draft.examples = _examples(state)
+        draft.system = _system_prompt(state)
 
 
 class StoryStringStep(Step[SillyTavernState, NoConfig]):
@@ -80,9 +107,9 @@ class StoryStringStep(Step[SillyTavernState, NoConfig]):
         if state.half == "chat":
             return
         # Handlebars, which no chat build needs, is slow to import.
-        from tavernkit.silly_tavern._text_completion.story import tell_story
+        from tavernkit.silly_tavern._text_completion.story import place_story_string
 
-        tell_story(state)
+        place_story_string(state)
 
 
 class TextInjectionStep(Step[SillyTavernState, NoConfig]):
@@ -92,7 +119,16 @@ class TextInjectionStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Place everything in the chat."""
-        place_in_chat(state)
+        context, draft = state.context, state.draft
+        continuing = context.prompt_type == "continue"
+        draft.messages = [*reversed(state.core)]
+        names, prompts = role_names(context), state.extensions.in_chat()
+        behind = context.volatile == TAIL
+        draft.injected = inject(draft.messages, prompts, names, state.macros, continuing=continuing, behind=behind)
+        if behind:
+            move_behind_chat(state, continuing=continuing)
+        insert_frozen_messages(state, names, continuing=continuing)
+        _add_post_history(state, continuing=continuing)
 
 
 class TextCompilationStep(Step[SillyTavernState, NoConfig]):
@@ -102,7 +138,26 @@ class TextCompilationStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Write the chat."""
-        write_chat(state)
+        context, draft, turn = state.context, state.draft, state.turn
+        kind = context.prompt_type
+        constant = draft.formatter is None or draft.formatter.is_constant(state.macros.is_plain)
+        draft.rules = _rules(state) if constant and not is_tracing() else None
+        writer = HistoryWriter(draft.formatter, context.character_name, constant)
+        known = state.services.written.get(draft.rules) if draft.rules is not None else None
+        draft.items = history_items(draft.messages, writer, generation_type=kind, known=known or {})
+        draft.reply = ReplyLine(
+            generation_type=kind,
+            user_name=context.user_name,
+            character_name=context.character_name,
+            formatter=draft.formatter,
+            bias=turn.bias,
+            quiet_prompt=state.quiet_prompt,
+            quiet_name=context.quiet_name,
+            loud=context.quiet_to_loud,
+            force_name=_forces_name(state),
+            answers_user=bool(turn.chat) and turn.chat[-1].is_user,
+            only_message=len(turn.chat) == 1,
+        )
 
 
 class TextMacroExpansionStep(Step[SillyTavernState, NoConfig]):
@@ -112,7 +167,15 @@ class TextMacroExpansionStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Expand the late texts."""
-        expand_late_texts(state)
+        context, draft = state.context, state.draft
+        start = context.active_context_template.chat_start
+        if start:
+            draft.start = Segment(state.macros(start + "\n"), CHAT_START)
+        formatter = draft.formatter
+        if formatter is not None and formatter.template.user_alignment_message:
+            text = state.macros(formatter.template.user_alignment_message)
+            written = formatter.message(Line(context.user_name, text, is_user=True), FIRST)
+            draft.alignment = Segment(written.text, ALIGNMENT)
 
 
 class TextPlanAssemblyStep(Step[SillyTavernState, NoConfig]):
@@ -140,51 +203,10 @@ class TextTrimmingStep(Step[SillyTavernState, NoConfig]):
         count_trimmed(state)
 
 
-def read_example_texts(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
-    """Read example dialogue into blocks of text."""
-    heading = START_LINE if state.context.active_instruct.enabled else example_heading(state)
-    known = state.services.example_texts
-    # Only traced texts are the same objects in the next turn.
-    blocks = None if type(text) is str else known.get(text, heading)
-    if blocks is None:
-        blocks = split_examples(text, heading)
-        if type(text) is not str:
-            known.put(blocks, text, heading)
-    return [replace(template, text=block) for block in blocks]
-
-
-def example_heading(state: SillyTavernState) -> str:
+def _example_heading(state: SillyTavernState) -> str:
     """Return the line above each block of example dialogue."""
     separator = state.context.active_context_template.example_separator
     return state.macros(separator) + "\n" if separator else ""
-
-
-def begin_draft(state: SillyTavernState) -> None:
-    """Start the draft: what the rest of the build writes and counts with."""
-    context, draft = state.context, state.draft
-    if context.active_instruct.enabled:
-        draft.formatter = InstructFormatter(
-            context.active_instruct,
-            context.user_name,
-            context.character_name,
-            state.macros.sequence,
-            in_group=context.group is not None,
-        )
-    draft.limit = context.max_context - context.max_response
-    settings = context.settings.of_extension("cfg") or EMPTY_OBJECT
-    guidance = Guidance.of(context.metadata, settings, file_stem(context.avatar_file))
-    if guidance.in_use:
-        positive, negative = state.macros(guidance.positive), state.macros(guidance.negative)
-        draft.guidance = Guidance(guidance.scale, positive, negative, guidance.depth)
-        draft.limit -= max(state.text_counter.text(positive), state.text_counter.text(negative))
-
-
-def write_entries(state: SillyTavernState) -> None:
-    """Write the examples, then choose the system prompt."""
-    draft = state.draft
-    draft.raw_examples = join("", (block.text for block in state.examples))
-    draft.examples = _examples(state)
-    draft.system = _system_prompt(state)
 
 
 def _examples(state: SillyTavernState) -> list[Segment]:
@@ -200,7 +222,7 @@ def _examples(state: SillyTavernState) -> list[Segment]:
             written_user=context.user_name,
             written_character=context.character_name,
         )
-        written = format_examples(texts, formatter.template, names, example_heading(state), formatter.expand, known)
+        written = format_examples(texts, formatter.template, names, _example_heading(state), formatter.expand, known)
     segments: list[Segment] = []
     for number, (block, pieces) in enumerate(zip(state.examples, written, strict=True)):
         segments += [Segment(text, _origin(block, number, piece)) for piece, text in enumerate(pieces)]
@@ -247,63 +269,12 @@ ALIGNMENT = Origin(
 )
 
 
-def place_in_chat(state: SillyTavernState) -> None:
-    """Insert everything into the chat: by depth, and the post-history instructions at its end."""
-    context, draft = state.context, state.draft
-    continuing = context.prompt_type == "continue"
-    draft.messages = [*reversed(state.core)]
-    names, prompts = role_names(context), state.extensions.in_chat()
-    behind = context.volatile == TAIL
-    draft.injected = inject(draft.messages, prompts, names, state.macros, continuing=continuing, behind=behind)
-    if behind:
-        move_behind_chat(state, continuing=continuing)
-    insert_frozen_messages(state, names, continuing=continuing)
-    _add_post_history(state, continuing=continuing)
-
-
-def write_chat(state: SillyTavernState) -> None:
-    """Write the messages, and the line before the reply."""
-    context, draft, turn = state.context, state.draft, state.turn
-    kind = context.prompt_type
-    constant = draft.formatter is None or draft.formatter.is_constant(state.macros.is_plain)
-    draft.rules = _rules(state) if constant and not is_tracing() else None
-    writer = HistoryWriter(draft.formatter, context.character_name, constant)
-    known = state.services.written.get(draft.rules) if draft.rules is not None else None
-    draft.items = history_items(draft.messages, writer, generation_type=kind, known=known or {})
-    draft.reply = ReplyLine(
-        generation_type=kind,
-        user_name=context.user_name,
-        character_name=context.character_name,
-        formatter=draft.formatter,
-        bias=turn.bias,
-        quiet_prompt=state.quiet_prompt,
-        quiet_name=context.quiet_name,
-        loud=context.quiet_to_loud,
-        force_name=_forces_name(state),
-        answers_user=bool(turn.chat) and turn.chat[-1].is_user,
-        only_message=len(turn.chat) == 1,
-    )
-
-
 def _rules(state: SillyTavernState) -> tuple[object, ...]:
     """Return the key of a chat and of what its messages are written by."""
     formatter, chat = state.draft.formatter, state.turn.chat
     # The first line may be a new object in every build.
     key = (id(chat[1]) if len(chat) > 1 else None, state.context.character_name)
     return key if formatter is None else (*key, *formatter.rules)
-
-
-def expand_late_texts(state: SillyTavernState) -> None:
-    """Expand the line before the chat and the message that aligns it."""
-    context, draft = state.context, state.draft
-    start = context.active_context_template.chat_start
-    if start:
-        draft.start = Segment(state.macros(start + "\n"), CHAT_START)
-    formatter = draft.formatter
-    if formatter is not None and formatter.template.user_alignment_message:
-        text = state.macros(formatter.template.user_alignment_message)
-        written = formatter.message(Line(context.user_name, text, is_user=True), FIRST)
-        draft.alignment = Segment(written.text, ALIGNMENT)
 
 
 def _add_post_history(state: SillyTavernState, *, continuing: bool) -> None:

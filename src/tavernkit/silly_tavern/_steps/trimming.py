@@ -70,9 +70,8 @@ class TrimmingStep(Step[SillyTavernState, NoConfig]):
 
     With the ``reference`` strategy the assembly has decided; this step reports it. With ``group_order`` or
     ``priority`` the generic trimmer decides here. Mandatory content that does not fit, and a missing latest user
-    message raise ``MaxTokensExceededError`` with the plan as its ``partial``, unless ``on_overflow`` is
-    ``return``. A text prompt never raises: missing parts give a warning. Reads ``plan``, ``assembled`` or
-    ``assembled_text``, and ``context``; writes ``plan`` and ``trim_report``.
+    message raise ``MaxTokensExceededError`` with the plan as its ``partial``, unless ``on_overflow`` is ``return``.
+    Reads ``plan``, ``assembled`` and ``context``; writes ``plan`` and ``trim_report``.
     """
 
     name = "trimming"
@@ -136,7 +135,7 @@ def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimRepo
     records: list[EvictionRecord] = []
     for left_out in assembled.left_out:
         records += [_record(message, left_out) for message in left_out.messages]
-        _tell(state, left_out)
+        _report_left_out(state, left_out)
     unreached = assembled.unreached
     if unreached:
         reason = "older than the first message that does not fit the token budget"
@@ -174,7 +173,7 @@ def _record(message: PlacedMessage, left_out: LeftOut) -> EvictionRecord:
     )
 
 
-def _tell(state: SillyTavernState, left_out: LeftOut) -> None:
+def _report_left_out(state: SillyTavernState, left_out: LeftOut) -> None:
     first = left_out.messages[0]
     kind = "example" if first.group == "examples" else "history"
     tokens = sum(message.tokens for message in left_out.messages)
@@ -187,13 +186,13 @@ def _refuse_overflow(state: SillyTavernState, assembled: Assembled, plan: Plan) 
     overflow = assembled.overflow
     if overflow is None:
         return
-    _tell_unplaced(state, assembled, overflow)
+    _report_unplaced(state, assembled, overflow)
     context = state.context
     limit = context.max_context - context.max_response
     _refuse(state, limit - overflow.budget + overflow.tokens, f"mandatory prompts do not fit: {overflow}", plan)
 
 
-def _tell_unplaced(state: SillyTavernState, assembled: Assembled, overflow: BudgetOverflowError) -> None:
+def _report_unplaced(state: SillyTavernState, assembled: Assembled, overflow: BudgetOverflowError) -> None:
     """Report the prompts that were not placed because the assembly ended early."""
     placed = {message.identifier for collection in assembled.slots for message in collection.messages}
     for prompt in state.prompt_entries:
@@ -254,7 +253,7 @@ def trim_text(state: SillyTavernState) -> None:
             return
         report = _text_report(state, plan, assembled)
         state.trim_report, state.plan = report, plan.replace(trim_report=report)
-        _tell_of_text(state, assembled)
+        _report_missing_text(state, assembled)
     else:
         _trim_text_plan(state, plan)
 
@@ -293,7 +292,7 @@ def _text_report(state: SillyTavernState, plan: TextPlan, assembled: AssembledTe
     )
 
 
-def _tell_of_text(state: SillyTavernState, assembled: AssembledText) -> None:
+def _report_missing_text(state: SillyTavernState, assembled: AssembledText) -> None:
     """Report what is missing; a chat without its newest message, or without any, gives a warning."""
     reason = "does not fit the token budget"
     lost = assembled.left_out_entries

@@ -74,7 +74,7 @@ _EXPECTED = (
 """Parameters whose texts a prompt should contain; example dialogue also has another place."""
 
 
-def tell_story(state: SillyTavernState) -> None:
+def place_story_string(state: SillyTavernState) -> None:
     """Render the story string and place it."""
     context, draft = state.context, state.draft
     template = context.active_context_template
@@ -83,7 +83,7 @@ def tell_story(state: SillyTavernState) -> None:
         _take_volatile(state, parameters)
     story = _render(state, parameters)
     if state.reports:
-        _tell_unasked(state, story, parameters)
+        _report_unasked(state, story, parameters)
     before, after = "", ""
     if draft.formatter is not None and not template.in_chat:
         before, after = draft.formatter.story(story.text)
@@ -119,7 +119,7 @@ def _render(state: SillyTavernState, parameters: dict[str, str]) -> StoryString:
         return plain_story_string(template, instruct, parameters, macros.with_macros)
 
 
-def _tell_unasked(state: SillyTavernState, story: StoryString, parameters: dict[str, str]) -> None:
+def _report_unasked(state: SillyTavernState, story: StoryString, parameters: dict[str, str]) -> None:
     """Report texts without a place in the story string, which SillyTavern silently leaves out."""
     named = {_identifier(part.parameter) for part in story.parts}
     for parameter in _EXPECTED:
