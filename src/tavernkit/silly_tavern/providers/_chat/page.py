@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import utf16_length
 from tavernkit._values import Json, JsonObject, is_list, is_object, thaw
@@ -16,6 +17,7 @@ UNCALLING_TYPES = ("impersonate", "quiet", "continue")
 TOOL_POST_PROCESSING = ("", "merge_tools", "semi_tools", "strict_tools")
 """Prompt post-processing that keeps tool calls."""
 TOKEN_PROBABILITIES = 5
+MESSAGES = "a list of messages in OpenAI's form, such as plan.to_messages('openai')"
 
 PRESET_FIELDS: Mapping[str, str] = {
     "temperature": "temperature",
@@ -77,6 +79,9 @@ def chat_page_body(preset: Preset, messages: Sequence[JsonObject], given: ChatIn
         messages: The finished prompt, in OpenAI's form.
         given: Other inputs of the body.
     """
+    require("preset", preset, Preset)
+    require("messages", messages, Sequence[Mapping[str, object]], MESSAGES)
+    require("given", given, ChatInput)
     source, model = preset.chat_completion_source, preset.model
     body: JsonObject = {
         "type": given.generation_type,

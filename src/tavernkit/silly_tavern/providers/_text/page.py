@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
+from tavernkit._arguments import require
 from tavernkit._text.js_values import JSSyntaxError, json_parse, json_stringify, own_keys, to_string
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.errors import ConfigError
@@ -153,6 +154,8 @@ def text_page_body(backend: str, settings: Mapping[str, Json], given: TextInput)
         ConfigError: The backend is not known.
     """
     require_backend(backend)
+    require("settings", settings, Mapping[str, object])
+    require("given", given, TextInput)
     if backend == KOBOLD:
         return kobold_body(settings, given)
     if backend == NOVELAI:
@@ -179,6 +182,9 @@ def text_request(
         RequestRefusedError: SillyTavern would send nothing (NovelAI without a key).
     """
     require_backend(backend)
+    require("body", body, Mapping[str, object])
+    require("connection", connection, Connection | None)
+    require("config", config, SillyTavernConfig)
     connection = connection or Connection()
     if backend == KOBOLD:
         return kobold_request(body, config)
