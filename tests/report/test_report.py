@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit import silly_tavern
+from tavernkit.cache import PROFILES, CacheReport
 from tavernkit.cards import Character
 from tavernkit.prompt import Block, Plan
 from tavernkit.prompt._source_spans import Span, TextSource
-from tavernkit.report import family_of, lore_rows, overview, render_html
+from tavernkit.report import family_of, lore_rows, overview, render_cache_html, render_html
 from tavernkit.report._html import Rectangle, squarify
 from tavernkit.report._overview import sentences_of, words_of
 from tavernkit.risu_ai._lorebook import LorebookEngine, LorebookEntry, LoreMessage
@@ -67,6 +68,7 @@ def test_half_characters_do_not_keep_the_page_from_being_saved() -> None:
     shown = page.encode().decode()
     assert "cut \ufffd" in shown
     assert "said \ufffd" in shown
+    assert "cut \ufffd" in render_cache_html(CacheReport(PROFILES["anthropic"], []), title="cut \ud83d")
 
 
 def test_the_page_needs_no_network() -> None:

@@ -69,6 +69,24 @@ def test_card_and_persona_make_the_system_text() -> None:
     assert plan.blocks[1].token_budget_group == "system"
 
 
+def test_every_block_is_explained_in_words() -> None:
+    inputs: Any = {
+        "character": CARD,
+        "user": USER,
+        "system_text": "Hm.",
+        "history": [Block("user", "a")],
+        "message": "b",
+    }
+    plans = [
+        Builder(policy(target_lang="ja")).build(**inputs),
+        build(system_template="x", post_history_template="y", **inputs),
+    ]
+    assert [row.source for row in plans[0].explain().blocks] == [
+        *("default system", "system text", "history", "post history instructions", "language policy", "user message")
+    ]
+    assert all(row.reason for plan in plans for row in plan.explain().blocks)
+
+
 def test_templates_replace_the_built_in_texts() -> None:
     store = InMemoryVariablesStore({"local": {"mood": "glad"}})
     plan = build(

@@ -190,7 +190,7 @@ def describe_source(block: Block) -> str:
         kind = str(source.get("kind") or source.get("stage") or "")
         label = source.get("name") or source.get("id")
         return f"{kind} {label}".strip() if label is not None else kind or "unknown"
-    return str(source) if source else block.slot or "unknown"
+    return str(source or block.slot or "unknown").replace("_", " ")
 
 
 def preview(text: str) -> str:
@@ -236,7 +236,7 @@ def _tokens(plan: Plan, block: Block) -> int | None:
 
 def _source_field(block: Block, name: str) -> str:
     source = block.source
-    value = source.get(name) if is_mapping(source) else None
+    value = (source if is_mapping(source) else block.metadata).get(name)
     return "" if value is None else str(value)
 
 

@@ -71,7 +71,7 @@ def render_cache_html(report: CacheReport, *, title: str = "Prompt cache", moved
 
     style = _asset("report.css")
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_asset("cache.html"))
-    return template.render(
+    page = template.render(
         title=title,
         report=report,
         moved=moved,
@@ -80,6 +80,7 @@ def render_cache_html(report: CacheReport, *, title: str = "Prompt cache", moved
         style=_trust(style),
         style_hash=_hash(style),
     )
+    return _HALF_CHARACTER.sub("\ufffd", page)
 
 
 def _trust(text: str) -> object:

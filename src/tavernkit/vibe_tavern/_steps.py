@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias, cast
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.coerce import boolean, language_tag, trim_blanks
 from tavernkit._text.traced import added, join
-from tavernkit._values import JsonObject, is_mapping
+from tavernkit._values import FrozenObject, freeze_object, is_mapping
 from tavernkit.budget._estimator import TokenEstimator
 from tavernkit.cards._character import Character
 from tavernkit.errors import ConfigError
@@ -162,7 +162,7 @@ def _render(template: Template, state: VibeTavernState) -> str:
 def _system_block(text: str, slot: str, source: str) -> list[Block]:
     if is_blank(text):
         return []
-    return [Block(role="system", content=text, slot=slot, token_budget_group="system", metadata=_source(source))]
+    return [Block(role="system", content=text, slot=slot, token_budget_group="system", metadata=_SOURCES[source])]
 
 
 def _history_block(message: Message) -> Block:
@@ -174,7 +174,7 @@ def _history_block(message: Message) -> Block:
         message_metadata=message.metadata,
         slot="history",
         token_budget_group="history",
-        metadata=_source("history"),
+        metadata=_SOURCES["history"],
     )
 
 
@@ -188,13 +188,26 @@ def _user_message(state: VibeTavernState) -> list[Block]:
             content=text,
             slot="user_message",
             token_budget_group="history",
-            metadata=_source("user_message"),
+            metadata=_SOURCES["user_message"],
         )
     ]
 
 
-def _source(name: str) -> JsonObject:
-    return {"source": name, "stage": STAGE}
+_REASONS: Mapping[str, str] = {
+    "default_system": "made of the card and the user",
+    "system_template": "the template for the system text",
+    "system_text": "the system text of the request",
+    "history": "the chat so far",
+    "post_history_instructions": "the card has some",
+    "post_history_template": "the template for after the history",
+    "user_message": "what the user says now",
+    "language_policy": "the language that is asked for",
+}
+
+
+_SOURCES: Mapping[str, FrozenObject] = {
+    name: freeze_object({"source": name, "stage": STAGE, "reason": reason}) for name, reason in _REASONS.items()
+}
 
 
 PolicyTextBuilder: TypeAlias = Callable[[str, str | None, Sequence[str]], str]
@@ -314,7 +327,7 @@ class LanguagePolicy(Step[VibeTavernState, LanguagePolicyConfig]):
             content=added(text, "language_policy"),
             slot="language_policy",
             token_budget_group="system",
-            metadata={"source": "language_policy", "target_lang": language},
+            metadata={**_SOURCES["language_policy"], "stage": "language_policy", "target_lang": language},
         )
         blocks = list(state.plan.blocks)
         blocks.insert(insertion_index(blocks), block)
