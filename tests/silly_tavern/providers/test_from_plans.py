@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.silly_tavern import TextPlan
+from tavernkit.silly_tavern import Settings, TextPlan
 from tavernkit.silly_tavern.providers import (
     CHAT_SOURCES,
     TEXT_BACKENDS,
@@ -63,3 +63,11 @@ def test_the_guidance_of_a_chat_wins_over_the_settings() -> None:
     plan = text_plan(chat_metadata=metadata)
     guided = text_page_body("tabby", settings, TextInput.from_plan(plan))
     assert (guided["guidance_scale"], guided["negative_prompt"]) == (1.5, plan.negative_prompt)
+
+
+def test_a_quiet_request_is_not_streamed() -> None:
+    settings = Settings.from_json({"textgenerationwebui_settings": {"streaming": True}})
+    plan = text_plan(settings=settings)
+    assert TextInput.from_plan(plan).stream
+    quiet = TextInput.from_plan(plan, generation_type="quiet")
+    assert (quiet.stream, quiet.generation_type) == (False, "quiet")

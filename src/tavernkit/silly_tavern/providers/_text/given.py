@@ -77,15 +77,16 @@ class TextInput:
         """
         guided = plan.guidance_scale != 1
         known = plan.text_input or cls(prompt="", max_tokens=0, max_context=0)
+        kind = generation_type or known.generation_type
         return replace(
             known,
             prompt=plan.prompt,
             max_tokens=int(number(thaw(plan.llm_options.get("max_tokens")))),
             max_context=int(number(thaw(plan.llm_options.get("truncation_length")))),
             stop_strings=plan.stop_strings,
-            generation_type=generation_type or known.generation_type,
+            generation_type=kind,
             server=server,
-            stream=_streams(plan) and known.generation_type != "quiet",
+            stream=_streams(plan) and kind != "quiet",
             guidance_scale=plan.guidance_scale if guided else None,
             negative_prompt=plan.negative_prompt if guided else None,
         )
