@@ -87,7 +87,7 @@ def attached_media(extra: FrozenObject) -> Sequence[Mapping[str, object]]:
 
 
 def shown_media(extra: FrozenObject, default_display: str) -> Sequence[Mapping[str, object]]:
-    """Return the media that a line shows: all, or the chosen one of a gallery."""
+    """Return the media that a line shows: all, or the chosen one of a gallery; a wrong index means the first."""
     items = attached_media(extra)
     display, index = extra.get("media_display"), extra.get("media_index")
     if not objects(extra.get("media")) and is_sequence(extra.get("image_swipes")):

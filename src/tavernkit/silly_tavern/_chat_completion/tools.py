@@ -67,7 +67,7 @@ def read_tool(value: object) -> Tool | None:
 
 
 def read_tools(tools: object) -> list[Tool]:
-    """Read a list of tools; whatever is none is left out."""
+    """Read a list of tools; anything else in it is left out."""
     listed = map(read_tool, tools) if is_sequence(tools) else ()
     return [tool for tool in listed if tool is not None]
 

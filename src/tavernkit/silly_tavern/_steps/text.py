@@ -297,4 +297,5 @@ def _forces_name(state: SillyTavernState) -> bool:
     if context.prompt_type == "impersonate":
         return False
     always = context.active_context_template.always_force_name2
+    # A bias of a message forces the name; that of the settings does not.
     return state.turn.bias_of_message or always or context.force_name2

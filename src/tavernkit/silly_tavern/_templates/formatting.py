@@ -98,7 +98,7 @@ class InstructFormatter:
         if template.macro and not constant:
             prefix = replace_name(self.expand(prefix), line.name)
             suffix = replace_name(self.expand(suffix), line.name)
-        suffix = suffix or separator
+        suffix = suffix or separator  # also for one that expands to nothing
         if type(line.text) is not str:
             name = (line.name, added(": ", "names_behavior")) if line.name and self._shows_name(line) else ()
             body = (*name, line.text, suffix)

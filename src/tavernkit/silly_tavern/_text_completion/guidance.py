@@ -43,6 +43,7 @@ class Guidance:
             CHARACTER: _Stored.of(_of_character(settings.get("chara"), character_file)),
             GLOBAL: _Stored.of(settings.get("global")),
         }
+        # A scale of 1 counts as none, so it does not switch off the guidance of the character or the global one.
         chosen = next((place for place in (CHAT, CHARACTER) if stored[place].scale != 1), GLOBAL)
         combined = {chosen, *_places(metadata.get("cfg_prompt_combine"))}
         texts = [stored[place] for place in (GLOBAL, CHARACTER, CHAT) if place in combined]

@@ -187,6 +187,7 @@ def _layout(state: SillyTavernState) -> TextLayout:
         start=draft.start,
         continuing=kind == "continue",
         pin_examples=context.settings.power_user.pin_examples,
+        # SillyTavern cuts one line break off the newest message, but not always in instruct mode.
         loses_newline=kind != "continue" and (formatter is None or (formatter.template.wrap and kind != "quiet")),
         history_cut=history_cut(state),
         names=role_names(context),
@@ -196,6 +197,7 @@ def _layout(state: SillyTavernState) -> TextLayout:
 def _finished(state: SillyTavernState, assembled: AssembledText, guidance: str) -> list[Segment]:
     """Add a guidance prompt and the start of the reply, then remove what SillyTavern never sends."""
     draft, context = state.draft, state.context
+    # In instruct mode the bias is part of the reply line.
     bias = state.turn.bias if draft.formatter is None and context.prompt_type != "impersonate" else ""
     history = [list(item) for item in assembled.history] if guidance or bias else assembled.history
     if guidance and history:
@@ -209,6 +211,7 @@ def _finished(state: SillyTavernState, assembled: AssembledText, guidance: str) 
 
 
 def _guide(history: list[list[Segment]], text: str, depth: int) -> None:
+    """Add a guidance prompt: at depth 0 to the end, after the reply line, else before as many items."""
     if depth <= 0:
         _add_word(history[-1], text, GUIDANCE)
     else:

@@ -182,6 +182,7 @@ def _anchor(state: SillyTavernState, position: int) -> str:
     text = joined(_anchored(state, position))
     if not text:
         return ""
+    # Macros see line breaks around the texts, which are removed afterwards.
     text = text if text.startswith("\n") else "\n" + text
     return trim(state.macros(text if text.endswith("\n") else text + "\n"))
 
