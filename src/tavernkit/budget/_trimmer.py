@@ -270,6 +270,7 @@ def _bundle(block: Block) -> str | None:
 
 
 def _group(block: Block) -> str:
+    """Return the block's budget group; all unknown ones count as history."""
     group = block.token_budget_group
     return group if group in _GROUPS else "history"
 

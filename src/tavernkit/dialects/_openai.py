@@ -37,6 +37,7 @@ def _entry(message: Message, position: int, attachments: bool, warn: Warn) -> Js
     if message.metadata:
         for key in ("tool_calls", "tool_call_id", "signature"):
             value = metadata_value(message, key)
+            # Only results of tools may name a call: APIs refuse the id elsewhere.
             if value is not None and (key != "tool_call_id" or message.role == "tool"):
                 entry[key] = thaw(value)
         if attachments and (mark := metadata_value(message, "cache_control")) is not None:

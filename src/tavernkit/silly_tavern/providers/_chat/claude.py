@@ -56,7 +56,7 @@ def claude_request(given: PageBody) -> Made:
         **given.pick(("model", "max_tokens", *SAMPLERS, "stream")),
         "stop_sequences": given.stops,
     }
-    if with_system_prompt:
+    if with_system_prompt:  # even if there is none
         body["system"] = _cached(given, prompt.system_prompt)
     if given.tools:
         # Any choice, even a named function, is sent as a type.

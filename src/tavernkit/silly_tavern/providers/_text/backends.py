@@ -86,7 +86,7 @@ BACKENDS: Mapping[str, Backend] = {
     "mancer": Backend(path="/oai/v1/completions", key_headers=BEARER_AND_API_KEY),
     "dreamgen": Backend(path="/api/openai/v1/completions"),
     "llamacpp": Backend(path="/completion"),
-    "ollama": Backend(path="/api/generate", key_headers=(), change=_ollama),
+    "ollama": Backend(path="/api/generate", key_headers=(), change=_ollama),  # never gets a stored key
     "vllm": Backend(keys=VLLM_KEYS),
     "featherless": Backend(keys=VLLM_KEYS, headers=APP_HEADERS),
     "togetherai": Backend(keys=TOGETHER_KEYS),
