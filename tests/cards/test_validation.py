@@ -49,6 +49,7 @@ ASSET = "/data/assets/0"
         (changed(extensions=None), ("NULL_FIELD", "/data/extensions", "error")),
         (changed(extensions=[]), ("WRONG_TYPE", "/data/extensions", "error")),
         (changed(alternate_greetings=["a", ""]), ("EMPTY_GREETING", "/data/alternate_greetings/1", "warning")),
+        (changed(creation_date=float("inf")), ("WRONG_TYPE", "/data/creation_date", "warning")),
         (changed(creation_date=1700000000000), ("MILLISECONDS", "/data/creation_date", "warning")),
         (changed(modification_date="soon"), ("WRONG_TYPE", "/data/modification_date", "warning")),
         (changed(first_mes=""), ("NO_GREETING", "/data/first_mes", "info")),

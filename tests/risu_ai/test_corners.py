@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 from typing import Any
 
 import pytest
 
 from tavernkit.errors import LimitExceededError
-from tavernkit.risu_ai import RisuCharacter
+from tavernkit.risu_ai import RisuCharacter, Settings, build, to_chat_preset
 from tavernkit.risu_ai._chat_templates import rendering
 from tavernkit.risu_ai._chat_templates.template import OwnTemplate
 from tavernkit.risu_ai._files import chat_file
@@ -97,3 +99,26 @@ def test_warnings_of_a_send_reach_the_caller() -> None:
     result = send(Model("Hm."), preset=only_system, warn=heard.append)
     assert texts(result)[-1] == "Hm."
     assert set(heard) <= set(result.warnings)
+
+
+NUMBERS = ("temperature", "top_p", "top_k", "frequencyPenalty", "maxContext", "customAPIFormat", "thinkingTokens")
+CARDS = [
+    {"type": "chat", "rangeStart": 0, "rangeEnd": "end"},
+    {"type": "chat", "rangeStart": "VALUE", "rangeEnd": "VALUE"},
+    {"type": "cache", "depth": "VALUE", "role": "all"},
+]
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 10**400, -(10**400)])
+def test_numbers_that_no_program_can_write_break_no_build(value: float) -> None:
+    template = [{key: value if each == "VALUE" else each for key, each in card.items()} for card in CARDS]
+    own = {"id": "xcustom:::own", "name": "Own", "format": value, "tokenizer": value}
+    for model in ("xcustom:::own", "reverse_proxy", "claude-opus-4-5-20251101"):
+        settings = Settings.from_json(
+            {"aiModel": model, "customModels": [own], "promptTemplate": template, **dict.fromkeys(NUMBERS, value)}
+        )
+        history = {"message": [{"role": "user", "data": "Hi.", "time": value}], "fmIndex": value}
+        plan = build(character={"name": "Mira"}, settings=settings, history=history, on_overflow="return")
+        assert plan.greeting_index is None
+        json.dumps(plan.reference_request().body, allow_nan=False)
+    json.dumps(to_chat_preset(settings.preset), allow_nan=False)

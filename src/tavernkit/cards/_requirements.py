@@ -103,7 +103,7 @@ def _is_id(value: object) -> bool:
 
 
 def _is_whole(value: object) -> bool:
-    return is_number(value) and isinstance(value, (int, float)) and value == int(value)
+    return value.is_integer() if isinstance(value, float) else is_number(value)
 
 
 def _is_text_map(value: object) -> bool:

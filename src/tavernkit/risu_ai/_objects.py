@@ -7,6 +7,7 @@ Each has a ``from_json`` that reads the object as RisuAI stores it; ``raw`` keep
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import field
 from hashlib import sha1
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim
+from tavernkit._text.js_values.numbers import as_float
 from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping, is_sequence
 
 
@@ -266,8 +268,8 @@ class RisuCustomModel:
             id=_text(data, "id") or "",
             name=_text(data, "name") or "",
             internal_id=_text(data, "internalId") or "",
-            format=int(_number(data, "format") or 0),
-            tokenizer=int(_number(data, "tokenizer") or 0),
+            format=whole_number(data.get("format"), 0),
+            tokenizer=whole_number(data.get("tokenizer"), 0),
         )
 
 
@@ -310,6 +312,14 @@ class RisuSettings:
             integrated_modules=tuple(name for name in map(trim, integrated) if name),
             custom_models=tuple(RisuCustomModel.from_json(each) for each in _objects(data, "customModels") or ()),
         )
+
+
+def whole_number(value: object, default: int) -> int:
+    """Return a whole number of a stored object; the default for anything else and for infinite numbers."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return default
+    number = as_float(value)
+    return int(number) if math.isfinite(number) else default
 
 
 def _text(value: Mapping[str, object], key: str) -> str | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, cast
 
 from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values.numbers import as_float
 from tavernkit._text.traced import Origin, trace
 from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, LRUCache, freeze_object, is_sequence
 from tavernkit.budget._limits import LONG_TEXT_CHARACTERS
@@ -48,8 +50,9 @@ def llm_options(preset: Preset, input_tokens: int) -> dict[str, object]:
         ("presence_penalty", preset.presence_penalty, 100),
     )
     for name, value, divisor in samplers:
-        if value == value and value != UNSET_SAMPLER:  # NaN is not sent either
-            fields[name] = value / divisor
+        number = as_float(value)
+        if math.isfinite(number) and value != UNSET_SAMPLER:  # JSON has no other numbers
+            fields[name] = number / divisor
     return fields
 
 

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from tavernkit._values import FrozenJson
-from tavernkit.risu_ai._memory.contract import whole_number
 from tavernkit.risu_ai._memory.hypa_v3 import HypaV3Settings
+from tavernkit.risu_ai._objects import whole_number
 from tests.risu_ai.memory.chats import run_memory, spoken, start
 
 LONG = 10.0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tavernkit._dataclass import copy_with
+from tavernkit._text.js_values.numbers import as_float
 from tavernkit._values import EMPTY_OBJECT, is_mapping
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._block import Message
@@ -94,6 +96,12 @@ def with_greeting(chat: RisuChat, greeting: int | None) -> RisuChat:
     if greeting is None or chat.greeting_index == greeting - 1:
         return chat
     return dataclasses.replace(chat, greeting_index=greeting - 1)
+
+
+def greeting_number(chat: RisuChat) -> int | None:
+    """Return the greeting of a chat as ``with_greeting()`` counts it; None if it is no number."""
+    index = chat.greeting_index
+    return None if index is None or not math.isfinite(as_float(index)) else int(index) + 1
 
 
 def with_text(message: RisuMessage, data: str) -> RisuMessage:

@@ -15,7 +15,7 @@ from tavernkit._values import FrozenObject, Json, JsonObject, freeze_object, is_
 from tavernkit.dialects._attachments import Attachment
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai._builder import Builder
-from tavernkit.risu_ai._chat.chat_log import chat_id, with_messages, with_text
+from tavernkit.risu_ai._chat.chat_log import chat_id, greeting_number, with_messages, with_text
 from tavernkit.risu_ai._chat.prompt_message import Inlay
 from tavernkit.risu_ai._context import RisuAIInputs
 from tavernkit.risu_ai._conversation.asking import Work
@@ -165,7 +165,7 @@ class ChatState:
     @property
     def greeting_index(self) -> int:
         """Which greeting is shown: 0 is the first message, 1 the first alternate."""
-        return int(self.chat.greeting_index or 0) + 1 if self.chat.greeting_index is not None else 0
+        return greeting_number(self.chat) or 0
 
     # Changes
 

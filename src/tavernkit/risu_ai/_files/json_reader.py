@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tavernkit._text import json_reader
+from tavernkit._text.js_values.numbers import MAX_SAFE_INTEGER, as_float
 from tavernkit._values import FrozenObject, freeze_object
 
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
@@ -24,7 +25,7 @@ class JsonReader(json_reader.JsonReader):
         """
         found = self.data.get(key)
         if isinstance(found, (int, float)) and not isinstance(found, bool):
-            return found
+            return found if abs(found) <= MAX_SAFE_INTEGER else as_float(found)
         if isinstance(found, str) and found.strip() in _NOT_FINITE:
             return float(found)
         return default if found is None else super().number(key, default)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
-from tavernkit._text.js_values import to_string
+from tavernkit._text.js_values import MAX_SAFE_INTEGER, to_string
 from tavernkit._text.js_values.numbers import as_float
 from tavernkit._values import Json, is_mapping, is_sequence
 from tavernkit.risu_ai._limits import MAX_PACK_DEPTH
@@ -17,7 +17,6 @@ from tavernkit.risu_ai._limits import MAX_PACK_DEPTH
 Packed: TypeAlias = "bool | int | float | str | bytes | datetime | list[Packed] | dict[str, Packed] | None"
 """The values of a MessagePack file."""
 
-MAX_SAFE_INTEGER = 2**53 - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

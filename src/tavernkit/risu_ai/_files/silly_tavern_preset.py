@@ -137,8 +137,9 @@ def to_chat_preset(preset: Preset, *, warn: Warn = log_warning) -> JsonObject:
         "prompts": writer.prompts,
         "prompt_order": [{"character_id": 100001, "order": writer.order}],
     }
-    written.update((key, value / 100) for key, value in samplers.items() if value != UNSET_SAMPLER and value == value)
-    if preset.top_p != UNSET_SAMPLER:
+    stated = ((key, value) for key, value in samplers.items() if value != UNSET_SAMPLER and math.isfinite(value))
+    written.update((key, value / 100) for key, value in stated)
+    if preset.top_p != UNSET_SAMPLER and math.isfinite(preset.top_p):
         written["top_p"] = preset.top_p
     return written
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -130,13 +129,6 @@ class MemoryOutcome:
 def memory_message(text: str) -> PromptMessage:
     """Return a memory message."""
     return PromptMessage(role="system", content=text, memo=MEMORY_MEMO)
-
-
-def whole_number(value: object, default: int) -> int:
-    """Return a whole number from settings or a chat; the default for invalid or infinite values."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return default
-    return int(value) if math.isfinite(value) else default
 
 
 class _Remembering(Generic[T, V]):

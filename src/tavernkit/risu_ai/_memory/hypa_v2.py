@@ -16,8 +16,8 @@ from tavernkit.risu_ai._memory.contract import (
     ask_for_summary,
     memory_message,
     paragraphs,
-    whole_number,
 )
+from tavernkit.risu_ai._objects import whole_number
 from tavernkit.risu_ai.errors import MemoryFailedError
 
 DEFAULT_ALLOCATION = 3000

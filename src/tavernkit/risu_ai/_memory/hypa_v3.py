@@ -8,6 +8,7 @@ from dataclasses import field
 
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values.convert import sort_by
+from tavernkit._text.js_values.numbers import as_float
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, thaw_object
 from tavernkit.risu_ai._chat.prompt_message import NEW_CHAT_MEMO, NEW_EXAMPLE_MEMO, PromptMessage
 from tavernkit.risu_ai._limits import MAX_MEMORY_QUERIES
@@ -20,9 +21,9 @@ from tavernkit.risu_ai._memory.contract import (
     ask_for_summary,
     memory_message,
     paragraphs,
-    whole_number,
     without_thoughts,
 )
+from tavernkit.risu_ai._objects import whole_number
 from tavernkit.risu_ai.errors import MemoryFailedError
 
 
@@ -68,7 +69,8 @@ def _number(values: Mapping[str, object], name: str, default: float) -> float:
     value = values.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return default
-    return value if math.isfinite(value) else default
+    number = as_float(value)
+    return number if math.isfinite(number) else default
 
 
 KEPT_ITEMS = 3

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
+from tavernkit._arguments import require, require_choice
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
 from tavernkit._text.js_values import parse_int, trim
@@ -97,6 +98,7 @@ class RegexScriptRunner:
             text = before(text, mode, index)
         chosen, version = self._scripts_of(mode, scripts), self._engine.registry.version
         if type(text) is not str:
+            require("text", text, str)
             call = _Call(self._engine, context, index, chat_role, warn, ScriptBudget() if budget is None else budget)
             return call.run_traced(text, mode, chosen, remembered or {})
         fixed_texts = self._lists.fixed_texts
@@ -178,6 +180,8 @@ class RegexScriptRunner:
         """The scripts of a mode, looked up only if the list is another object than the last time."""
         last = self._last.get(mode)
         if last is None or last[0] is not scripts:
+            require_choice("mode", mode, get_args(ScriptMode))
+            require("scripts", scripts, Sequence[RegexScript])
             given = tuple(scripts)
             last = self._last[mode] = (given, self._lists.get(given, mode))
         return last[1]

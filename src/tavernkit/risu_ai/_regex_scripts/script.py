@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal
 
+from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSRegex
 from tavernkit._text.js_values import parse_int, trim, truthy
@@ -49,6 +50,7 @@ class RegexScript:
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RegexScript:
         """Read a script object; values that are not texts count as empty."""
+        require("data", data, Mapping[str, object], "the JSON object of a script")
 
         def text(name: str) -> str:
             found = data.get(name)

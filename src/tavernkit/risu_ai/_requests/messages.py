@@ -22,7 +22,7 @@ from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
 from tavernkit.risu_ai._js import replace_delimited
 from tavernkit.risu_ai._models import DEVELOPER_ROLE, PREFIX_FIELD, THINKING_FIELD, WireFormat, model_info
-from tavernkit.risu_ai._objects import RisuCharacter
+from tavernkit.risu_ai._objects import RisuCharacter, whole_number
 from tavernkit.risu_ai._requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, reformat
 
 ToolCalls = Mapping[str, Mapping[str, object]]
@@ -164,7 +164,7 @@ class RequestRules:
         model = preset.ai_model if model is None else model
         customs = settings.for_texts(preset).custom_models
         stated = preset.raw.get("customAPIFormat", settings.raw.get("customAPIFormat"))
-        proxy_format = int(stated) if isinstance(stated, (int, float)) else WireFormat.OPENAI
+        proxy_format = whole_number(stated, WireFormat.OPENAI)
         return cls(
             model=model,
             flags=settings.flags_of(model),

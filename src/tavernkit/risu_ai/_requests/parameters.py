@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 
 from tavernkit._dataclass import dataclass
+from tavernkit._text.js_values.numbers import as_float
 from tavernkit._values import FrozenJson, Json, JsonObject, is_mapping, thaw
 from tavernkit.risu_ai._files.preset import UNSET_SAMPLER
 from tavernkit.risu_ai._requests.messages import RequestRules
@@ -77,9 +79,10 @@ def _value(rules: RequestRules, parameter: Parameter, name: str, mode: str) -> o
         return parameter.names.get(stored, _OTHER_NAME) if isinstance(stored, (int, float)) else _OTHER_NAME
     if stored is None or isinstance(stored, bool) or not isinstance(stored, (int, float)):
         return thaw(stored)
-    if stored != stored:  # JSON has no such number
+    number = as_float(stored)
+    if not math.isfinite(number):  # JSON has no such number
         return None
-    return stored / parameter.divisor if parameter.divisor != 1 else stored
+    return number / parameter.divisor if parameter.divisor != 1 else stored
 
 
 def _stored(rules: RequestRules, parameter: Parameter, name: str, mode: str) -> object:

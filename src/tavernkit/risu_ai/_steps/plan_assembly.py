@@ -25,7 +25,7 @@ from tavernkit.risu_ai._budget import (
     omissions_of,
 )
 from tavernkit.risu_ai._caching import cache_marks, moved_lore
-from tavernkit.risu_ai._chat.chat_log import chat_id
+from tavernkit.risu_ai._chat.chat_log import chat_id, greeting_number
 from tavernkit.risu_ai._lorebook.activation import POINT_PREFIX
 from tavernkit.risu_ai._lorebook.result import ActiveLore
 from tavernkit.risu_ai._plan import RisuPlan, llm_options, make_blocks
@@ -269,7 +269,7 @@ def _plan(state: RisuState) -> RisuPlan:
         llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
         count_tokens=state.counter.text,
         greeting=state.greeting,
-        greeting_index=None if state.chat.greeting_index is None else int(state.chat.greeting_index) + 1,
+        greeting_index=greeting_number(state.chat),
         chat=state.chat,
         character=texts.character,
         last_memory=state.last_memory,
