@@ -157,6 +157,15 @@ async def test_a_group_takes_turns(platform) -> None:
     assert (await chat.speak("Berta")).text == "B again."
 
 
+@BOTH
+async def test_nobody_is_told_to_speak_outside_a_group(platform) -> None:
+    model = ScriptedModel()
+    chat = Conversation.open(card=card(), user="Ann", model=model, platform=platform)
+    with pytest.raises(tk.ConfigError, match="group"):
+        await chat.speak("Berta")
+    assert model.requests == []
+
+
 async def test_tools_are_lines_of_the_chat(tmp_path: Path) -> None:
     def roll(sides: int) -> str:
         """Roll a die."""

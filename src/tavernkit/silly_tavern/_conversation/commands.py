@@ -164,7 +164,8 @@ def _line(call: _Call, name: str, text: str, is_system: Json, extra: JsonObject)
 
 
 async def _trigger(call: _Call) -> Turn:
-    member = trim(call.text)
+    # Outside a group, SillyTavern ignores who is named.
+    member = trim(call.text) if call.chat.state.context().group is not None else ""
     turn = await (call.chat.speak(member) if member else call.chat.answer())
     return replace(turn, text="")  # the command returns nothing
 
