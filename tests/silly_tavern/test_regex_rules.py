@@ -109,3 +109,15 @@ def test_migration_of_two_old_placements(placement: object, migrated: list[int],
     result = migrate_script({"id": "i", "placement": placement, "promptOnly": False}, new_id=lambda: "new")
     assert (result["id"], result["placement"]) == ("i", migrated)
     assert (result["promptOnly"], result.get("markdownOnly", False)) == (both, both)
+
+
+def test_old_placements_of_global_scripts_are_migrated_when_settings_are_read() -> None:
+    old = [{"findRegex": "/a/g", "replaceString": "b", "placement": [0]}, {"placement": [4]}, {"placement": "x"}, 5]
+    problems: list[str] = []
+    scripts = RegexScripts.from_settings(
+        {"regex": old}, card_data={"extensions": {"regex_scripts": old[:1]}}, warn=problems.append
+    )
+    assert [each.placement for each in (*scripts.global_, *scripts.scoped)] == [(1, 2, 3, 5, 6), (3,), (), (0,)]
+    assert scripts.apply("a", 1, expand=expand, is_prompt=True) == "b"
+    assert scripts.global_[0].id == ""
+    assert len(problems) == 1

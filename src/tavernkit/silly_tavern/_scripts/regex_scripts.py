@@ -312,7 +312,7 @@ class RegexScripts:
         allowed_presets = extension_settings.get("preset_allowed_regex")
         for_api = allowed_presets.get(api or "") if is_mapping(allowed_presets) else None
         return cls(
-            global_=read_scripts(extension_settings.get("regex"), "the global regex scripts", warn),
+            global_=read_scripts(_migrated(extension_settings.get("regex")), "the global regex scripts", warn),
             preset=read_scripts(_own_scripts(preset), "the preset's regex scripts", warn),
             scoped=read_scripts(_own_scripts(card_data), "the character's regex scripts", warn),
             preset_allowed=_lists(for_api, preset_name),
@@ -393,9 +393,20 @@ def migrate_script(value: Mapping[str, object], *, new_id: Callable[[], str]) ->
         value: The script's JSON object.
         new_id: Makes an id for a script without one.
     """
-    script = thaw_object(value)
+    script = _with_placement(value)
     if not truthy(script.get("id")):
         script["id"] = new_id()
+    return script
+
+
+def _migrated(scripts: object) -> Sequence[object]:
+    """Migrate the placements of global scripts. SillyTavern leaves those of presets and characters as they are."""
+    listed = scripts if is_sequence(scripts) else ()
+    return [_with_placement(script) if is_mapping(script) else script for script in listed]
+
+
+def _with_placement(value: Mapping[str, object]) -> JsonObject:
+    script = thaw_object(value)
     given = script.get("placement")
     placement: list[Json] = given if is_list(given) else []
     if _DISPLAY in placement:
