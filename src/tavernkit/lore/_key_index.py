@@ -89,7 +89,7 @@ class KeyIndex:
         return len(self._keys)
 
     def find(self, text: str) -> dict[int, int]:
-        """Yield the index of every key that occurs in ``text``, with the offset of its first occurrence."""
+        """Return the index of every key that occurs in ``text``, with the offset of its first occurrence."""
         found: dict[int, int] = {}
         for number in self._unencodable:
             self._look_for(number, text, found)
@@ -204,7 +204,7 @@ class _Automaton:
         self._automaton = AhoCorasick(patterns, store_patterns=False) if patterns else None
 
     def find(self, text: str) -> Sequence[tuple[int, int, int]]:
-        """Yield number, start and end of every match."""
+        """Return number, start and end of every match."""
         return [] if self._automaton is None else self._automaton.find_matches_as_indexes(text, overlapping=True)
 
 
