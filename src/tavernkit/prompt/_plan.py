@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, overload
 
+from tavernkit._arguments import require
 from tavernkit._atomic import write_atomically
 from tavernkit._dataclass import dataclass, replaced
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, counted, freeze_object, thaw
@@ -148,7 +149,7 @@ class Plan:
 
     def append_block(self, block: Block) -> Plan:
         """Return a copy with a block at the end."""
-        return self.with_blocks((*self.blocks, block))
+        return self._insert(len(self.blocks), block)
 
     def insert_before(self, slot: str, block: Block) -> Plan:
         """Return a copy with a block before the first one of ``slot`` (at the end if there is none).
@@ -408,6 +409,7 @@ class Plan:
         return "\n\n".join(dump_block(block) for block in self.blocks)
 
     def _insert(self, position: int, block: Block) -> Plan:
+        require("block", block, Block)
         return self.with_blocks((*self.blocks[:position], block, *self.blocks[position:]))
 
     def _prepared(self, *, squash: bool) -> list[Message]:
