@@ -399,3 +399,32 @@ def _undated(value: object) -> object:
     if isinstance(value, dict):
         return {key: _undated(each) for key, each in value.items() if key != "send_date"}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # JSON
     return [_undated(each) for each in value] if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # JSON
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"position": "top"}, "position must be one of after, chat, before, not 'top'"),
+        ({"role": "narrator"}, "role must be one of system, user, assistant, not 'narrator'"),
+    ],
+)
+def test_a_note_has_its_places_and_roles(change: dict[str, Any], named: str) -> None:
+    made, _ = chat()
+    with pytest.raises(ConfigError, match=named):
+        made.set_note("Rain.", **change)
+
+
+async def test_a_chat_names_what_it_cannot_be_made_of_or_do() -> None:
+    with pytest.raises(
+        ConfigError, match=r"host must be a Host \(an object with ask, checkpoint, call_tool\), not None"
+    ):
+        st.Chat(None, character=CARD)  # pyright: ignore[reportArgumentType]  # the mistake
+    with pytest.raises(
+        ConfigError, match=r"chat must be a ChatFile or None, not str 'a\.jsonl': make one with ChatFile\.load"
+    ):
+        st.Chat(Host(), character=CARD, chat="a.jsonl")  # pyright: ignore[reportArgumentType]  # the mistake
+    made, _ = chat()
+    with pytest.raises(ConfigError, match="direction must be one of left, right, not 'up'"):
+        await made.swipe("up")  # pyright: ignore[reportArgumentType]  # the mistake
+    with pytest.raises(ConfigError, match="text must be text, not int 5"):
+        await made.send(5)  # pyright: ignore[reportArgumentType]  # the mistake

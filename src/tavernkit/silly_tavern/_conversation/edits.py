@@ -6,6 +6,7 @@ import copy
 import re
 from typing import Final, Literal, Self
 
+from tavernkit._arguments import require_choice
 from tavernkit._text.js_values import trim
 from tavernkit._values import Json, JsonObject
 from tavernkit.errors import ConfigError
@@ -169,6 +170,9 @@ class EditableChat:
             position: In the chat, or before or after the main prompt.
             role: The role of its message in the chat.
         """
+        for name, chosen, known in (("position", position, NOTE_POSITIONS), ("role", role, ROLES)):
+            if chosen is not None:
+                require_choice(name, chosen, [*known])
         changes: JsonObject = {
             "note_prompt": prompt,
             "note_depth": depth,
