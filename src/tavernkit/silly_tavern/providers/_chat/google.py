@@ -83,7 +83,7 @@ def google_address(given: PageBody) -> str:
     """Return the whole address, which may contain a key."""
     streams = given.is_set("stream")
     method = f"{given.model}:{'streamGenerateContent' if streams else 'generateContent'}"
-    proxy = given.proxy.removesuffix("/")
+    proxy = given.proxy.removesuffix("/")  # one slash, and for Google only
     if given.source == "makersuite":
         path, query = f"{proxy or AI_STUDIO}/{given.config.gemini_api_version}/models/{method}", [f"key={given.key}"]
     elif proxy:

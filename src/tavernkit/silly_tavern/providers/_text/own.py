@@ -212,7 +212,7 @@ SENT = (
     "rep_pen", "rep_pen_range", "rep_pen_slope", "temperature", "tfs", "top_a", "top_k", "top_p", "min_p", "typical",
     "sampler_order", "use_default_badwordsids", "mirostat", "mirostat_eta", "mirostat_tau", "grammar", "sampler_seed",
 )  # fmt: skip
-"""Fields that the server passes on unless the preset is ``GUI_PRESET``."""
+"""Fields that the server passes on unless the preset is ``GUI_PRESET``; ``grammar_retain_state`` never arrives."""
 
 
 def kobold_body(settings: Mapping[str, Json], given: TextInput) -> JsonObject:
