@@ -191,3 +191,9 @@ def test_lines_share_their_keys() -> None:
     chat = ChatFile.loads("\n".join(lines))
     keys = [id(key) for message in chat.messages for key in (*message.source, *message.extra)]
     assert len(set(keys)) == 4
+
+
+def test_a_card_that_is_read_as_a_chat_is_reported() -> None:
+    warnings = WarningLog()
+    assert ChatFile.load(b'{"spec": "chara_card_v2", "data": {"name": "Lyra"}}', warn=warnings).messages == ()
+    assert warnings.messages == ("the file is read as a chat, but it is a card: little or nothing of it is used",)

@@ -9,9 +9,11 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern import (
+    Group,
     MacroEngine,
     MacroEnvironment,
     MacroRegistry,
+    Persona,
     RegexScript,
     RegexScripts,
     ScanInput,
@@ -22,6 +24,7 @@ from tavernkit.silly_tavern import (
 
 NOTHING: Any = None
 LIST: Any = []
+WORD: Any = "word"
 BOOKS: Any = [WorldBook("lore", {"entries": {}})]
 
 
@@ -37,6 +40,10 @@ BOOKS: Any = [WorldBook("lore", {"entries": {}})]
             r"books must be SelectedBooks, such as SelectedBooks\(global_=\(book,\)\), not list",
         ),
         (lambda: WorldInfoSettings.from_json(LIST), "data must be the object world_info_settings"),
+        (lambda: Group(members=WORD), "members must be a list of the names of the cards' files, not str 'word'"),
+        (lambda: Group(activation_strategy=WORD), "activation_strategy must be one of natural, list, manual, pooled"),
+        (lambda: Group(generation_mode=WORD), "generation_mode must be one of swap, append, append_disabled"),
+        (lambda: Persona("A traveller.", position="top"), "position must be one of in_prompt, top_an, bottom_an"),
         (lambda: RegexScript.from_json(LIST), "data must be the JSON object of a script, not list"),
         (lambda: RegexScripts.from_settings(LIST), "extension_settings must be that object of settings.json"),
     ],

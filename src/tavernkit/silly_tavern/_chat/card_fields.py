@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import field
 
+from tavernkit._arguments import require_choice
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim
 from tavernkit._text.traced import join, split
@@ -213,10 +214,14 @@ class Persona:
     reason: str = field(default="", compare=False)
     """Where it is stored and why it was chosen, for explanations."""
 
+    def __post_init__(self) -> None:
+        if isinstance(self.position, str):
+            require_choice("position", self.position, tuple(_POSITIONS))
+
     @property
     def place(self) -> int:
         """The position as a number."""
-        return _POSITIONS.get(self.position, NOWHERE) if isinstance(self.position, str) else self.position
+        return _POSITIONS[self.position] if isinstance(self.position, str) else self.position
 
     def around_note(self, note: str) -> str:
         """Return the text of a due author's note, with the persona above or below if that is its place.

@@ -28,6 +28,7 @@ from tavernkit._values import (
     thaw_object,
 )
 from tavernkit.cards._json_text import MAX_DIGITS, decode_text, dump_json, parse_json
+from tavernkit.cards._kinds import warn_if_mistaken
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._source import FileContent, called, file_source, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
@@ -210,6 +211,7 @@ class ChatFile:
         header: Mapping[str, object] = EMPTY_OBJECT
         if objects and "mes" not in objects[0] and (head or not skipped):
             header, objects = objects[0], objects[1:]
+            warn_if_mistaken(header, "a chat", what=file, warn=warn)
         metadata = header.get("chat_metadata")
         return cls(
             messages=tuple(map(ChatMessage.from_json, objects)),
