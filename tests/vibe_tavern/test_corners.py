@@ -20,6 +20,7 @@ from tavernkit.vibe_tavern import (
     EvalOptions,
     PromptRunner,
     ToolLoopRunner,
+    build,
     fetch_tokenizers,
     register_sanitizer,
     render_liquid,
@@ -46,6 +47,8 @@ def loop(tools: Any = ()) -> ToolLoopRunner:
         (lambda: PromptRunner("openai:gpt-4o"), "a model such as tk.model"),  # pyright: ignore[reportArgumentType]
         (lambda: PromptRunner(ScriptedModel()).build_request("Hi"), "config must be a RunnerConfig"),  # pyright: ignore[reportArgumentType]
         (lambda: PromptRunner(ScriptedModel()).build_request(config(), "Hi"), "goes into message="),  # pyright: ignore[reportArgumentType]
+        (lambda: PromptRunner(ScriptedModel()).build_request(config(), message=["Hi"]), "message must be text"),  # pyright: ignore[reportArgumentType]
+        (lambda: build(system_template=5), "a Liquid template, or None for no text"),  # pyright: ignore[reportArgumentType]
         (lambda: asyncio.run(PromptRunner(ScriptedModel()).perform("Hi")), "build_request"),  # pyright: ignore[reportArgumentType]
         (lambda: loop(print), "FunctionToolset"),
         (lambda: loop([print]), "FunctionToolset"),

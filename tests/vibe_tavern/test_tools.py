@@ -77,12 +77,14 @@ def test_registry_lists_what_the_model_may_see() -> None:
             ToolDefinition("model", parameters=Point),
             ToolDefinition("dataclass", parameters=Area),
             ToolDefinition("provider", parameters=Provider()),
+            {"type": "function", "function": {"name": "openai", "parameters": {"type": "object", "title": "kept"}}},
         ]
     )
     names = [loose(tool)["function"]["name"] for tool in registry.openai_tools()]
-    assert names == ["a", "model", "dataclass", "provider"]
+    assert names == ["a", "model", "dataclass", "provider", "openai"]
+    assert loose(registry.openai_tools()[-1])["function"]["parameters"] == {"type": "object", "title": "kept"}
     assert loose(registry.openai_tools()[0])["function"]["parameters"] == {"type": "object"}
-    assert len(registry.openai_tools(expose="all")) == 6
+    assert len(registry.openai_tools(expose="all")) == 7
     assert not registry.include("hidden")
     assert registry.include("hidden", expose="all")
     assert loose(registry.openai_tools()[1])["function"]["parameters"]["required"] == ["x"]
@@ -92,6 +94,7 @@ def test_registry_lists_what_the_model_may_see() -> None:
     ("definitions", "code"),
     [
         ([{"name": "a"}], "INVALID_TOOL_DEFINITION"),
+        ([{"type": "function", "function": {}}], "INVALID_TOOL_DEFINITION"),
         (["a"], "INVALID_TOOL_DEFINITION"),
         ([{"name": " ", "description": "", "parameters": {}}], "TOOL_NAME_REQUIRED"),
         ([ToolDefinition("a"), ToolDefinition("a")], "DUPLICATE_TOOL"),

@@ -72,6 +72,12 @@ class FixedClock:
         return self.moment
 
 
+WANTED: Mapping[str, str] = {
+    "character": "a Character, such as tk.load(path).character",
+    "user": "a User, such as User(name='Ann')",
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """The frozen input of one build; each platform adds its own typed fields. ``CommonInputs`` describes the fields.
@@ -113,6 +119,8 @@ class Context:
 
     inputs_type: ClassVar[type] = CommonInputs
     """The typed dictionary of all inputs of this context."""
+    wanted_inputs: ClassVar[Mapping[str, str]] = WANTED
+    """What error messages ask for if the name of an input's type does not help."""
     converted_inputs: ClassVar[tuple[str, ...]] = ()
     """Inputs that builders convert once, so that compiled data, which belongs to objects, stays valid."""
 
@@ -171,7 +179,7 @@ class Context:
     def check_inputs(cls, inputs: Mapping[str, object]) -> None:
         """Refuse unknown inputs and inputs of the wrong type. Every builder calls this."""
         cls._refuse_unknown(inputs)
-        check_values(inputs, cls.inputs_type, skip=("history",), wanted=_WANTED)
+        check_values(inputs, cls.inputs_type, skip=("history",), wanted=cls.wanted_inputs)
 
     @classmethod
     def _refuse_unknown(cls, inputs: Mapping[str, object]) -> None:
@@ -204,12 +212,6 @@ class Context:
 def _input_names(context_class: type[Context]) -> frozenset[str]:
     return frozenset(each.name for each in dataclasses.fields(context_class) if each.init)
 
-
-_WANTED = {
-    "character": "a Character, such as tk.load(path).character",
-    "user": "a User, such as User(name='Ann')",
-}
-"""What error messages ask for if the type's name does not help."""
 
 EMPTY_STEP_CONFIGS: Mapping[str, Mapping[str, object]] = {}
 

@@ -11,7 +11,7 @@ from tavernkit._values import is_mapping
 from tavernkit.cards._character import Participant
 from tavernkit.errors import ConfigError
 from tavernkit.prompt._block import Message
-from tavernkit.prompt._context import BuildState, Context
+from tavernkit.prompt._context import WANTED, BuildState, Context
 from tavernkit.prompt._inputs import CommonInputs, Estimator
 from tavernkit.stores._history import HistoryLike, to_message
 
@@ -62,6 +62,10 @@ class VibeTavernContext(Context):
     default_model_hint: str | None = None
 
     inputs_type: ClassVar[type] = VibeTavernInputs
+    wanted_inputs: ClassVar[Mapping[str, str]] = {
+        **WANTED,
+        **dict.fromkeys(("system_template", "post_history_template"), "a Liquid template, or None for no text"),
+    }
 
 
 class VibeTavernState(BuildState[VibeTavernContext]):

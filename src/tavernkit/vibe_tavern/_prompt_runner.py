@@ -211,6 +211,8 @@ class PromptRunner:
         """
         require("config", config, RunnerConfig)
         require("prompt", prompt, Plan | Request | None, "a Plan or a Request (the user's text goes into message=)")
+        require("message", message, str)
+        require("system", system, str | None)
         strict = strict or config.context.strict
         given = _own_options(llm_options)
         base = _as_request(prompt)

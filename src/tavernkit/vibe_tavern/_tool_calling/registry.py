@@ -47,11 +47,14 @@ class ToolDefinition:
 
     @classmethod
     def from_mapping(cls, value: Mapping[str, object]) -> ToolDefinition:
-        """Read a definition from ``{name, description, parameters, exposed_to_model}``.
+        """Read a definition from ``{name, description, parameters, exposed_to_model}``, or one in OpenAI's shape.
 
         Raises:
             ConfigError: A required key is missing.
         """
+        function = value.get("function")
+        if is_mapping(function):
+            value = {"description": "", "parameters": None, **function}
         missing = [key for key in ("name", "description", "parameters") if key not in value]
         if missing:
             raise ConfigError(f"a tool definition needs {', '.join(missing)}", code="INVALID_TOOL_DEFINITION")
@@ -170,13 +173,8 @@ def _definition(value: object) -> ToolDefinition:
     return value
 
 
-class Toolset(Protocol):
+class Toolset(ToolSource, Protocol):
     """Tools with their executor: a set of functions, an MCP server, or an application's own."""
-
-    @property
-    def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Every tool, in order."""
-        ...
 
     def execute(self, name: str, args: JsonObject) -> object:
         """Run a tool; may return an awaitable.
