@@ -1,12 +1,7 @@
 """RisuAI's regex scripts: reading them, and running them over inputs, replies, histories and translations."""
 
 from tavernkit.risu_ai._regex_scripts.results import ScriptResult
-from tavernkit.risu_ai._regex_scripts.runner import (
-    RegexScriptRunner,
-    hide_styles,
-    restore_styles,
-    run_translation_scripts,
-)
+from tavernkit.risu_ai._regex_scripts.runner import RegexScriptRunner
 from tavernkit.risu_ai._regex_scripts.script import (
     RegexScript,
     ScriptMode,
@@ -15,6 +10,7 @@ from tavernkit.risu_ai._regex_scripts.script import (
     translation_scripts_of,
     write_scripts,
 )
+from tavernkit.risu_ai._regex_scripts.translation import hide_styles, restore_styles, run_translation_scripts
 
 __all__ = [
     "RegexScript",
