@@ -11,7 +11,7 @@ from tavernkit.risu_ai._files.silly_tavern_preset import read_st_files
 from tavernkit.risu_ai._js import replace_delimited, replace_in_lines
 from tavernkit.risu_ai._lorebook.keys import folded
 from tavernkit.risu_ai._memory.contract import without_thoughts
-from tavernkit.risu_ai._regex_scripts.runner import hide_styles
+from tavernkit.risu_ai._regex_scripts import hide_styles
 from tavernkit.risu_ai._regex_scripts.script import RegexScript
 from tests.quickness import linear_time
 
