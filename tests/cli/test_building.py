@@ -228,16 +228,16 @@ def test_a_sillytavern_folder_is_read_as_it_is(tavernkit: Tavernkit, tmp_path: P
     assert (unknown.code, "has no chat 'two': choose --chat from one" in unknown.err) == (2, True)
 
 
-@pytest.mark.parametrize("name", ["Aria", "aria", "ARIA.json", "Aria.json"])
+@pytest.mark.parametrize("name", ["keeper", "Keeper", "KEEPER.json", "Keeper.json", "Aria"])
 def test_a_character_of_an_installation_is_found_by_any_form_of_its_name(
     tavernkit: Tavernkit, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "characters").mkdir()
-    shutil.copy(CARD, tmp_path / "characters" / "Aria.json")
+    shutil.copy(CARD, tmp_path / "characters" / "Keeper.json")
     outcome = tavernkit("build", "--from-sillytavern", str(tmp_path), "--character", name, "-m", "Hello", "--json")
     assert outcome.code == 0, outcome.err
     refused = tavernkit("build", "--from-sillytavern", str(tmp_path), "--character", "Bo", "-m", "Hello")
-    assert (refused.code, "there is no 'Bo': choose --character from Aria.json" in refused.err) == (2, True)
+    assert (refused.code, "there is no character 'Bo': choose one of Keeper.json" in refused.err) == (2, True)
 
 
 def test_the_chat_used_last_is_opened_or_one_begins_with_the_greeting(tavernkit: Tavernkit, tmp_path: Path) -> None:
@@ -455,9 +455,9 @@ def test_explain_tells_tokens_of_every_source(tavernkit: Tavernkit) -> None:
 
 def test_explain_says_which_tokenizer_stood_in(tavernkit: Tavernkit, tmp_path: Path) -> None:
     preset = tmp_path / "preset.json"
-    preset.write_text(json.dumps({"chat_completion_source": "claude", "claude_model": "claude-sonnet-4"}))
+    preset.write_text(json.dumps({"chat_completion_source": "cohere", "cohere_model": "command-r"}))
     asked = ["explain", str(CARD), "--preset", str(preset), "--message", "Hi"]
-    note = "cl100k_base is used instead of claude: counts may be off by 8 % on average"
+    note = "qwen3 is used instead of command-r: counts may be off by 10 % on average"
     assert note in " ".join(tavernkit(*asked).out.split())
     assert json.loads(tavernkit(*asked, "--json").out)["counting_note"].startswith(note)
     tavernkit(*asked, "--html", str(tmp_path / "page.html"))

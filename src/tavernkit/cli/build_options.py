@@ -141,7 +141,7 @@ class BuildOptions:
         typer.Option(
             "--greeting",
             min=-1,
-            help="Without --chat: which greeting starts the chat (-1 for none).",
+            help="Without --chat: which greeting starts the chat (-1 for none, in SillyTavern).",
             rich_help_panel=TURN,
         ),
     ] = 0

@@ -103,8 +103,9 @@ def read_save(
     with naming(path):
         save = Save.load(path if path.is_dir() else readable(path))
     if character is None:
-        names = ", ".join(each.name for each in save.characters[:12]) or "(there are none)"
-        raise typer.BadParameter(f"choose --character from {names}")
+        from tavernkit.conversation._installations import listed
+
+        raise typer.BadParameter(f"choose --character from {listed([each.name for each in save.characters])}")
     try:
         persona = user if any(each.name == user for each in save.personas) else None
         inputs = save.inputs(character, chat, persona=persona, preset=preset)

@@ -93,9 +93,11 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
     if options.speaker is not None:
         inputs["speaker"] = options.speaker
     if options.from_sillytavern is not None:
+        from tavernkit.conversation._installations import listed
+
         folder = st.DataFolder(options.from_sillytavern)
         if options.character is None and options.group is None and options.card is None:
-            raise typer.BadParameter(f"choose --character from {_list_names(folder.characters())}, or a --group")
+            raise typer.BadParameter(f"choose --character from {listed(folder.characters())}, or a --group")
         name = _character(folder, options.character or (options.card.name if options.card is not None else None))
         group = None if options.group is None else _group(folder, options.group)
         chat = options.chat
@@ -130,17 +132,14 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
 
 
 def _character(folder: DataFolder, wanted: str | None) -> str | None:
-    """Return the file of a character in an installation, with or without its extension, in any case."""
-    if wanted is None:
-        return None
-    names = folder.characters()
-    if wanted in names:
-        return wanted
-    found = [name for name in names if wanted == Path(name).stem]
-    found = found or [name for name in names if wanted.casefold() in (name.casefold(), Path(name).stem.casefold())]
-    if not found:
-        raise typer.BadParameter(f"there is no {wanted!r}: choose --character from {_list_names(names)}")
-    return found[0]
+    """Return the file of a character in an installation, by file or name."""
+    from tavernkit.conversation._installations import find_character
+    from tavernkit.errors import ConfigError
+
+    try:
+        return None if wanted is None else find_character(folder, wanted)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def _group(folder: DataFolder, wanted: str) -> str:
@@ -163,11 +162,12 @@ def _last_chat(folder: DataFolder, character: str) -> str | None:
 
 def _stored_chat(folder: DataFolder, character: str, wanted: str) -> str:
     """Return the name of a chat that an installation has; it may be spelled differently, as files are found."""
+    from tavernkit.conversation._installations import listed
     from tavernkit.silly_tavern._files.folder_files import folded
 
     names = folder.chats(character)
     if folded(wanted.removesuffix(".jsonl")) not in map(folded, names):
-        raise typer.BadParameter(f"{character} has no chat {wanted!r}: choose --chat from {_list_names(names)}")
+        raise typer.BadParameter(f"{character} has no chat {wanted!r}: choose --chat from {listed(names)}")
     return wanted
 
 
@@ -380,8 +380,3 @@ def _risu_scripts(path: Path) -> list[RegexScript]:
     value = parse_json(read_bytes(path), what=shown(path), warn=log_warning)
     single = is_mapping(value) and "in" in value
     return read_scripts([value] if single else value, shown(path), log_warning)
-
-
-def _list_names(names: list[str], most: int = 12) -> str:
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "(there are none)"

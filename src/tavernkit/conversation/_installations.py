@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def find_chat(
         ConfigError: There is no such character or group; the message lists those that exist.
     """
     if (character is None) == (group is None):
-        raise ConfigError(f"pass character= or group=: the characters are {_listed(folder.characters())}")
+        raise ConfigError(f"pass character= or group=: the characters are {listed(folder.characters())}")
     avatar = find_character(folder, character) if character is not None else None
     group_id = _find_group(folder, group) if group is not None else None
     if avatar is not None:
@@ -172,7 +172,7 @@ def find_character(folder: DataFolder, wanted: str) -> str:
     found = found or [name for name in names if wanted.casefold() in (name.casefold(), Path(name).stem.casefold())]
     found = found or [name for name in names if folder.character(name).name.casefold() == wanted.casefold()]
     if not found:
-        raise ConfigError(f"there is no character {wanted!r}: choose one of {_listed(names)}", code="NO_SUCH_CHARACTER")
+        raise ConfigError(f"there is no character {wanted!r}: choose one of {listed(names)}", code="NO_SUCH_CHARACTER")
     return found[0]
 
 
@@ -182,7 +182,7 @@ def _find_group(folder: DataFolder, wanted: str) -> str:
         return wanted
     names = {folder.group(each).name: each for each in ids}
     if wanted not in names:
-        raise ConfigError(f"there is no group {wanted!r}: choose one of {_listed([*names])}", code="NO_SUCH_GROUP")
+        raise ConfigError(f"there is no group {wanted!r}: choose one of {listed([*names])}", code="NO_SUCH_GROUP")
     return names[wanted]
 
 
@@ -205,6 +205,7 @@ def _file(preset: object) -> str | Path | bytes:
     raise ConfigError("preset must be a preset of SillyTavern's, its name or its file")
 
 
-def _listed(names: list[str], most: int = 12) -> str:
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Return the first names of a list for an error message, and how many there are besides."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "(there are none)"

@@ -50,7 +50,7 @@ def build(
         typer.Option(
             "--base-url",
             metavar="URL",
-            help="For --request SOURCE: the address of your server.",
+            help="For --request SOURCE or --curl: the address of your server.",
             rich_help_panel=OUTPUT,
         ),
     ] = "",

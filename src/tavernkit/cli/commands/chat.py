@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tavernkit._dataclass import dataclass
-from tavernkit.cli.build_options import TEXT, BuildOptions
+from tavernkit.cli.build_options import FILES, LIMITS, TEXT, BuildOptions
 from tavernkit.cli.files import STDIN, naming
 from tavernkit.cli.options import ModelOptions, Platform, takes
 
@@ -25,6 +25,27 @@ SUFFIXES = {Platform.SILLY_TAVERN: ".jsonl", Platform.RISU_AI: ".json"}
 @dataclass(frozen=True, kw_only=True)
 class ChatOptions(ModelOptions, BuildOptions):
     """The options of a chat: the inputs of prompts, and a model, which also decides how tokens are counted."""
+
+    chat: Annotated[
+        str | None,
+        typer.Option(
+            "--chat",
+            "-c",
+            metavar="FILE",
+            help="Chat file to continue: SillyTavern's JSONL or RisuAI's JSON. With --from-…, the chat's name.",
+            rich_help_panel=FILES,
+        ),
+    ] = None
+    dialect: Annotated[
+        str,
+        typer.Option(
+            "--dialect",
+            "-d",
+            metavar="NAME",
+            help="openai, or text for models without chat.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = "openai"
 
 
 @takes(ChatOptions, without=("message", "generation_type"))

@@ -274,7 +274,9 @@ def _limits(key: KeyInfo) -> list[str]:
 def usage(
     first: Annotated[
         datetime | None,
-        typer.Option("--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day; by default 29 days ago."),
+        typer.Option(
+            "--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day; by default 29 days before the last."
+        ),
     ] = None,
     last: Annotated[
         datetime | None,
