@@ -320,3 +320,19 @@ def test_tool_choice_without_tools_is_left_out_and_said() -> None:
 def test_the_wire_of_another_program_is_its_body() -> None:
     wire = WireRequest(method="POST", url="/x", headers={}, body={"odd": [1]})
     assert ask(wire=wire).body(stream=True) == {"odd": [1]}
+
+
+@pytest.mark.parametrize("value", [float("nan"), object(), 10**5000], ids=["NaN", "object", "digits"])
+async def test_what_json_cannot_represent_is_a_mistake_of_the_caller(value: object) -> None:
+    async with tk.model("openai:m", base_url="http://127.0.0.1:9", max_retries=0) as model:
+        with pytest.raises(ConfigError, match="the request cannot be written as JSON"):
+            await model.send(ask(options={"temperature": value}))
+
+
+async def test_half_characters_are_replaced_unless_the_request_must_be_exact() -> None:
+    said = {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
+    async with serve_wire(Wire(said), Wire(said)) as server, tk.model("openai:m", base_url=server.url) as model:
+        await model.send(ask(messages=({"role": "user", "content": "a\ud83d"},)))
+        assert sent_json(server)["messages"][0]["content"] == "a?"
+        await model.send(ask(wire=WireRequest(method="POST", url="/x", headers={}, body={"text": "a\ud83d"})))
+        assert sent_json(server) == {"text": "a\ud83d"}

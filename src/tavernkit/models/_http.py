@@ -259,11 +259,10 @@ class HttpModel(AsyncContext):
             url, query_key = _without_query_key(_below(self.endpoint.base_url, wire.url))
             method, headers = wire.method, {**wire.headers, **query_key}
             self._redactor = self._redactor.with_headers(headers)
-        content = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return client.build_request(
             method,
             _without_password(url),
-            content=content.encode("utf-8", "replace"),
+            content=_content(body, exact=request.wire is not None),
             headers={"content-type": "application/json", **headers},
             extensions={"timeout": limits},
         )
@@ -390,6 +389,21 @@ class HttpModel(AsyncContext):
         except httpx.InvalidURL as error:
             raise ConfigError(self._redactor.text(f"base_url: {error}"), code="INVALID_BASE_URL") from None
         raise problem
+
+
+def _content(body: JsonObject, *, exact: bool) -> bytes:
+    """Write a body. Half characters, which some servers refuse, become ``?``; an exact body has them, as JSON escapes.
+
+    Raises:
+        ConfigError: JSON cannot represent a value, such as NaN.
+    """
+    try:
+        if exact:
+            return strict_json.compact(body).encode()
+        text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"the request cannot be written as JSON: {error}", code="INVALID_REQUEST") from error
+    return text.encode("utf-8", "replace")
 
 
 def _is_cut(text: str) -> bool:
