@@ -96,6 +96,8 @@ def test_messages_of_openai_keep_their_tool_calls_and_parts() -> None:
     picture = {"type": "image_url", "image_url": {"url": "https://example.com/door.png"}}
     shown = to_message({"role": "user", "content": [{"type": "text", "text": "This?"}, picture]})
     assert (shown.content, thaw(shown.attachments)) == ("This?", [picture])
+    contents = [{"type": "text", "text": "Hi"}, True, 1.5, ["a", "b"]]
+    assert [to_message({"role": "user", "content": each}).content for each in contents] == ["Hi", "true", "1.5", "a\nb"]
 
 
 @pytest.mark.parametrize("bad", [5, "text", {"role": "user"}, {"content": "x"}])

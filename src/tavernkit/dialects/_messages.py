@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
+from tavernkit._text.strict_json import plain_text
 from tavernkit._text.traced import join
 from tavernkit._values import FrozenJson, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
 from tavernkit.errors import ConfigError, Warn
@@ -69,10 +70,10 @@ def warn_about_loss(messages: Sequence[Message], dialect: str, warn: Warn, *, to
 
 def read_content(content: object) -> tuple[str, list[object]]:
     """Return the text of a content in OpenAI's shape, and its other parts, such as pictures."""
-    if content is None:
-        return "", []
+    if is_mapping(content):  # a single part
+        content = [content]
     if not is_sequence(content):
-        return str(content), []
+        return plain_text(content), []
     texts: list[str] = []
     parts: list[object] = []
     for part in content:
