@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta, timezone
 from typing import Any
 
 import pytest
 
 from tavernkit._text import js_values as js
+from tavernkit._text.js_values.dates import parse_other_date
 from tests.text.recorded import bits, from_bits, read
 
 ROWS = read("values.jsonl")
@@ -75,6 +77,15 @@ def value(given: dict[str, Any]) -> dict[str, object]:
         "added": js.to_string(js.add(left, right)),
         "added_json": js.json_stringify([js.add(left, right)]),
     }
+
+
+def test_every_recorded_date_is_the_same() -> None:
+    zone = timezone(timedelta(hours=2))
+    rows = read("dates.jsonl")
+    assert len(rows) > 250
+    for row in rows:
+        date = parse_other_date(row["input"], zone)
+        assert (date and round(date.timestamp() * 1000)) == row["expected"], row["input"]
 
 
 KINDS = {"number": number, "parse": parse, "string": string, "value": value}

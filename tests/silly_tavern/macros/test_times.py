@@ -98,7 +98,9 @@ def test_durations_in_words(seconds: float, words: str) -> None:
         ("Wed, 05 Mar 2031 14:07:09 GMT", datetime(2031, 3, 5, 14, 7, 9, tzinfo=UTC)),
         ("5 Mar 31 14:07 EST", datetime(2031, 3, 5, 19, 7, tzinfo=UTC)),
         ("5 Mar 99 14:07 PDT", datetime(1999, 3, 5, 21, 7, tzinfo=UTC)),
-        ("March 5, 2031 2:07pm", datetime(2031, 3, 5, 14, 7, tzinfo=EAST)),
+        ("March 5, 2031 2:07 pm", datetime(2031, 3, 5, 14, 7, tzinfo=EAST)),
+        ("2031/3/5", datetime(2031, 3, 5, tzinfo=EAST)),
+        ("Wed Mar 05 2031 14:07:09 GMT+0200 (EET)", datetime(2031, 3, 5, 12, 7, 9, tzinfo=UTC)),
         ("Wednesday, 5 March 2031", datetime(2031, 3, 5, tzinfo=EAST)),
         ("3/5/2031, 12:07:09 AM", datetime(2031, 3, 5, 0, 7, 9, tzinfo=EAST)),
     ],
@@ -111,7 +113,13 @@ def test_dates_that_can_be_read(text: str, when: datetime) -> None:
     "text",
     [
         *("", "soon", "2031-13-01", "2031-02-30", "2031-366", "2031-W54", "2031-03-05T25:00", "2031-03-05T24:01"),
-        *("Thu, 05 Mar 2031 14:07:09 GMT", "March 35, 2031", "March 5, 2031 13:00pm", "1" * 500),
+        *(
+            "Thu, 05 Mar 2031 14:07:09 GMT",
+            "March 35, 2031",
+            "March 5, 2031 13:00 pm",
+            "March 5, 2031 2:07pm",
+            "1" * 500,
+        ),
     ],
 )
 def test_dates_that_cannot(text: str) -> None:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
-from tavernkit._text.js_values import WHITESPACE, trim
+from tavernkit._text.js_values import trim
+from tavernkit._text.js_values.dates import parse_other_date
 from tavernkit.silly_tavern._chat.chat_message import ChatMessage
 from tavernkit.silly_tavern._macros.call import MacroCall
 from tavernkit.silly_tavern._macros.environment import MacroEnvironment
@@ -144,35 +145,28 @@ _ISO = tuple(
         r"",
     )
 )
-_MONTH_NAMES = "|".join(month[:3] for month in MONTHS)
+_MONTH_NAMES = [month[:3] for month in MONTHS]
+_WEEKDAY_NAMES = [day[:3] for day in WEEKDAYS]
 _RFC_2822 = re.compile(
-    rf"(?:(?P<weekday>{'|'.join(day[:3] for day in WEEKDAYS)}),?\s)?(?P<day>\d{{1,2}})\s(?P<month>{_MONTH_NAMES})\s"
+    rf"(?:(?P<weekday>{'|'.join(_WEEKDAY_NAMES)}),?\s)?(?P<day>\d{{1,2}})\s(?P<month>{'|'.join(_MONTH_NAMES)})\s"
     r"(?P<year>\d{2,4})\s(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d))?\s"
     r"(?P<zone>UT|GMT|[ECMP][SD]T|[Zz]|[+-]\d{4})\Z",
     re.ASCII,
 )
 _US_ZONES = {"E": -5, "C": -6, "M": -7, "P": -8}
-_TIME_OF_DAY = r"(?:[,\s]+(?:at\s+)?(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d))?\s*(?P<half>[ap]m)?)?\Z"
-_SPOKEN = tuple(
-    re.compile(pattern + _TIME_OF_DAY, re.ASCII | re.IGNORECASE)
-    for pattern in (
-        rf"(?:[a-z]+,?\s+)?(?P<month>{_MONTH_NAMES})[a-z]*\.?\s+(?P<day>\d{{1,2}}),?\s+(?P<year>\d{{4}})",
-        rf"(?:[a-z]+,?\s+)?(?P<day>\d{{1,2}})\s+(?P<month>{_MONTH_NAMES})[a-z]*\.?,?\s+(?P<year>\d{{4}})",
-        r"(?P<month>\d{1,2})/(?P<day>\d{1,2})/(?P<year>\d{4})",
-    )
-)
 _CHAT_FILE = re.compile(
     r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})\s?@(?P<hour>\d{1,2})h\s?(?P<minute>\d{1,2})m\s?"
     r"(?P<second>\d{1,2})s(?:\s?(?P<milliseconds>\d{1,3})ms)?\Z",
     re.ASCII,
 )
+_GLUED_HALF = re.compile(r"(?<=\d)[ap]m\b", re.ASCII | re.IGNORECASE)
 _UNITS = ("year", "month", "day", "hour", "minute", "second")
 _MAX_LENGTH = 100
 _MAX_EPOCH_DIGITS = 15
 
 
 def parse_date(text: str, local: tzinfo) -> datetime | None:
-    """Read a date: ISO 8601, RFC 2822, or common English formats. Without a zone it is local."""
+    """Read a date: ISO 8601, RFC 2822, or whatever else browsers read. Without a zone it is local."""
     text = text if len(text) <= _MAX_LENGTH else ""
     for pattern in _ISO:
         found = pattern.match(text)
@@ -181,11 +175,7 @@ def parse_date(text: str, local: tzinfo) -> datetime | None:
     found = _RFC_2822.match(" ".join(text.split()))
     if found is not None:
         return _checked(lambda: _from_rfc(found))
-    for pattern in _SPOKEN:
-        spoken = pattern.match(text.strip(WHITESPACE))
-        if spoken is not None:
-            return _checked(lambda spoken=spoken: _from_speech(spoken, local))
-    return None
+    return parse_other_date(text, local)
 
 
 def parse_send_date(value: str | int | float, local: tzinfo) -> datetime | None:
@@ -198,7 +188,8 @@ def parse_send_date(value: str | int | float, local: tzinfo) -> datetime | None:
     found = _CHAT_FILE.match(text[:_MAX_LENGTH])
     if found is not None:
         return _checked(lambda: _from_chat_file(found))
-    return parse_date(text, local)
+    # Browsers do not read the time that SillyTavern wrote for years: 2:07pm, without a space.
+    return parse_date(_GLUED_HALF.sub(r" \g<0>", text), local)
 
 
 def _checked(make: Callable[[], datetime | None]) -> datetime | None:
@@ -253,13 +244,6 @@ def _zone(text: str) -> tzinfo:
     return timezone(timedelta(minutes=-minutes if text[0] == "-" else minutes))
 
 
-def _month(found: re.Match[str]) -> int:
-    text = found["month"]
-    if text.isdigit():
-        return int(text)
-    return next(index for index, month in enumerate(MONTHS, 1) if month[:3].lower() == text[:3].lower())
-
-
 def _from_rfc(found: re.Match[str]) -> datetime | None:
     year = int(found["year"])
     if year <= 49:
@@ -268,7 +252,7 @@ def _from_rfc(found: re.Match[str]) -> datetime | None:
         year += 1900
     time = datetime(
         year,
-        _month(found),
+        _MONTH_NAMES.index(found["month"]) + 1,
         int(found["day"]),
         int(found["hour"]),
         int(found["minute"]),
@@ -276,25 +260,7 @@ def _from_rfc(found: re.Match[str]) -> datetime | None:
         tzinfo=_zone(found["zone"]),
     )
     named = found["weekday"]
-    return None if named and WEEKDAYS[time.isoweekday() % 7][:3] != named else time
-
-
-def _from_speech(found: re.Match[str], local: tzinfo) -> datetime:
-    hour = _number(found, "hour")
-    half = (found["half"] or "").lower()
-    if half and not 1 <= hour <= 12:
-        raise ValueError("no such hour")
-    if half:
-        hour = hour % 12 + (12 if half == "pm" else 0)
-    return datetime(
-        int(found["year"]),
-        _month(found),
-        int(found["day"]),
-        hour,
-        _number(found, "minute"),
-        _number(found, "second"),
-        tzinfo=local,
-    )
+    return None if named and _WEEKDAY_NAMES[time.isoweekday() % 7] != named else time
 
 
 def _from_chat_file(found: re.Match[str]) -> datetime:
