@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
@@ -46,9 +46,12 @@ class Provider:
     """True if it is a server that the user runs: the usual address needs no key."""
 
 
-def _backend(name: str, title: str, base_url: str | None, *keys: str, **fields: Any) -> tuple[str, Provider]:
+def _backend(
+    name: str, title: str, base_url: str | None, *keys: str, api_prefix: str = "/v1", local: bool = False
+) -> tuple[str, Provider]:
     """A text-completion server."""
-    return name, Provider(title, partial(BackendModel, backend=name), base_url, keys, **fields)
+    make = partial(BackendModel, backend=name)
+    return name, Provider(title, make, base_url, keys, api_prefix=api_prefix, local=local)
 
 
 PROVIDERS: Final[Mapping[str, Provider]] = {

@@ -126,7 +126,7 @@ class HttpModel(AsyncContext):
         """Return a reader for one reply."""
         raise NotImplementedError
 
-    async def call(self, method: str, path: str, **content: Any) -> Json:
+    async def call(self, method: str, path: str, **content: Any) -> Json:  # Any: the arguments are httpx's
         """Call another endpoint of the server and return its JSON, or its text if it sends something else.
 
         Args:

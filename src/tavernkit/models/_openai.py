@@ -291,7 +291,7 @@ class OpenAIEndpoints:
         named = file if isinstance(file, tuple) else ("audio", file)
         return await self._call("POST", path, data=fields, files={"file": named})
 
-    async def _call(self, method: str, path: str, **content: Any) -> EndpointResponse:
+    async def _call(self, method: str, path: str, **content: Any) -> EndpointResponse:  # Any: see HttpModel.call()
         try:
             body = await self._model.call(method, path, **content)
         except HTTPError as error:

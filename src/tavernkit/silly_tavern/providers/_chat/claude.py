@@ -245,7 +245,7 @@ def convert_claude(
 def _to_parts(turn: JsonObject, names: PromptNames) -> None:
     calls = turn.get("tool_calls")
     if turn.get("role") == "assistant" and is_list(calls):
-        # SillyTavern does not send the text beside the calls, nor any text beside an empty list of them.
+        # The text that comes with the calls is not sent, not even with an empty list of calls.
         turn["content"] = [_tool_use(call) for call in tool_calls(turn)]
     if turn.get("role") == "tool":
         result = present(turn, tool_use_id="tool_call_id", content="content")

@@ -282,7 +282,7 @@ def _pieces(turn: JsonObject) -> list[JsonObject]:
     if is_list(content):
         return [part for part in content if is_object(part)]
     calls = turn.get("tool_calls")
-    if is_list(calls) and calls:  # the text beside the calls is not sent
+    if is_list(calls) and calls:  # the text that comes with them is not sent
         return [{"type": "tool_calls", "tool_calls": calls}]
     call_id = turn.get("tool_call_id")
     text = "" if content is None else to_string(content)

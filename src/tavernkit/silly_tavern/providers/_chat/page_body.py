@@ -153,7 +153,7 @@ class _Flattening:
             return value
         reference = value.get("$ref")
         if isinstance(reference, str) and reference.startswith(DEFINITION):
-            # Other keys beside a reference are lost. Only the part after the last slash counts.
+            # Other keys of a reference are lost. Only the part after the last slash counts.
             name = reference.rpartition("/")[2]
             if name in path or name not in self._definitions:
                 return {}
