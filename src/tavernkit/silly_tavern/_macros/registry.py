@@ -194,9 +194,8 @@ class MacroRegistry:
         self._names: dict[str, tuple[str, MacroDefinition]] = {}
         self._warn = warn
         self._version = 0
-        listed = tuple(definitions)
-        for definition in listed:
-            self._add(definition)
+        for definition in definitions:
+            self.add(definition)
 
     @property
     def version(self) -> int:
@@ -205,9 +204,6 @@ class MacroRegistry:
 
     def add(self, definition: MacroDefinition) -> None:
         """Register a macro under its name and aliases."""
-        self._add(definition)
-
-    def _add(self, definition: MacroDefinition) -> None:
         with self._lock:
             for name in (definition.name, *definition.all_aliases):
                 if name.lower() in self._names:
@@ -224,7 +220,7 @@ class MacroRegistry:
             metadata: Other fields of ``MacroDefinition``.
         """
         definition = MacroDefinition(name=name, handler=handler, **metadata)  # pyright: ignore[reportArgumentType]  # field types
-        self._add(definition)
+        self.add(definition)
         return definition
 
     def macro(self, name: str, **metadata: object) -> Callable[[Handler], Handler]:

@@ -40,12 +40,9 @@ def newline(call: MacroCall) -> str:
 def _repeated(call: MacroCall, text: str) -> str:
     if not call.args:
         return text
-    digits = call.args[0].strip()
-    count = int(digits) if len(digits) < 12 else MAX_OUTPUT_CHARS + 1
-    if digits.startswith("-") and digits.strip("-0"):
-        raise MacroFailure(f"cannot repeat {digits} times")
-    if count > MAX_OUTPUT_CHARS:
-        raise MacroFailure(f"cannot repeat more than {MAX_OUTPUT_CHARS} times")
+    count = int(trim(call.args[0]))
+    if not 0 <= count <= MAX_OUTPUT_CHARS:
+        raise MacroFailure(f"it takes a number from 0 to {MAX_OUTPUT_CHARS}, not {call.args[0]:.20}")
     return text * count
 
 
