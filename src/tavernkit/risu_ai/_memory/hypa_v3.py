@@ -235,7 +235,7 @@ class _HypaV3:
         unused_recent = recent_room - sum(map(self.cost_of, recent))
 
         similar_room = math.floor(available * settings.similar_ratio)
-        if random_ratio <= 0:
+        if random_ratio <= 0:  # otherwise RisuAI gives what is left to random memory
             similar_room += unused_recent
             unused_recent = 0
         similar = self.take(self.resembling(used), similar_room) if settings.similar_ratio > 0 else []
@@ -261,7 +261,7 @@ class _HypaV3:
         for index in indexes:
             cost = self.cost_of(index)
             if used + cost > room:
-                if skip:
+                if skip:  # only random memory goes on behind one that does not fit
                     continue
                 break
             used += cost

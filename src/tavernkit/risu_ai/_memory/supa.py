@@ -13,6 +13,7 @@ from tavernkit.risu_ai._requests.text_completion import chat_text
 from tavernkit.risu_ai.errors import MemoryFailedError
 
 HEADROOM = 10
+"""Tokens that RisuAI adds before it looks whether the prompt fits; they stay in the total if it does not."""
 DEFAULT_CHUNK = 1200
 LEAST_CHUNK = 500
 SHRINK = 0.7

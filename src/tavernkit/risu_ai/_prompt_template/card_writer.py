@@ -284,6 +284,7 @@ class CardWriter:
         yield from self.slots.post_everything
         if self.switches.post_end_inner_format:
             source = source_of("template", "post end inner format", "the template's text after everything")
+            # RisuAI does not expand it.
             yield PromptMessage(role="system", content=self.switches.post_end_inner_format, source=source)
 
     def _framed(
@@ -298,6 +299,7 @@ class CardWriter:
                 if location is not None:
                     frame = self.positions.fill(inner_format, location)
                     copy.source = with_lore(copy.source, self.positions.lore_in(inner_format, location))
+                # RisuAI fills the first slot only, and what is inserted is not expanded again.
                 copy.content = replace_first(self.texts(frame), SLOT, copy.content)
             yield copy
 
@@ -314,7 +316,7 @@ class CardWriter:
             return ()
         shown = chats[_index(start, len(chats)) : _index(end, len(chats))]
         if self.switches.send_chat_as_system and not card.as_original_on_system:
-            systemize(shown)
+            systemize(shown)  # another chat card shows the changed messages, too
         return shown
 
 

@@ -119,7 +119,9 @@ class SlotWriter:
         slots.description.append(_system(text, "description", f"the character's {', '.join(used)}", raw=raw))
         for entry in self.lore:
             if entry.pos == BEFORE_DESCRIPTION:
-                slots.description.insert(0, self._lore(entry))
+                slots.description.insert(
+                    0, self._lore(entry)
+                )  # in front of those before: RisuAI turns their order round
             elif entry.pos in AFTER_DESCRIPTION:
                 slots.description.append(self._lore(entry))
 
@@ -145,6 +147,7 @@ class SlotWriter:
             instruction = "a group"
             text = added("[Write the next reply only as ", instruction) + name + added("]", instruction)
             slot.append(_system(text, "group instruction", f"{name} speaks for the group"))
+        # RisuAI expands neither of these.
         if self.fields.inlay_view == "emotion":
             names = ", ".join(emotion.name for emotion in self.character.emotions or ())
             text = replace_all(self.fields.emotion_instructions, SLOT, names)

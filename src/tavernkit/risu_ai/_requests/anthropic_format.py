@@ -35,7 +35,7 @@ def anthropic_body(
     body: JsonObject = {"model": wire_name, "messages": [*chat]}
     if not chat and system is not None:
         body["messages"] = [_message("user", [_text(_START)])]
-        system = None
+        system = None  # RisuAI sends nothing else of such a prompt
     elif chat and chat[0]["role"] != "user":
         body["messages"] = [_message("user", [_text(_START)]), *chat]
     if rules.proxied:

@@ -92,7 +92,7 @@ def _called(outcome: ToolOutcome) -> list[JsonObject]:
 def _add_system(found: list[JsonObject], content: str) -> None:
     if found and found[-1]["role"] == "user" and "text" in _parts(found[-1])[0]:
         first = _parts(found[-1])[0]
-        first["text"] = join("", (str(first.get("text", "")), "\nsystem:", content))
+        first["text"] = join("", (str(first.get("text", "")), "\nsystem:", content))  # without a space, as in RisuAI
     else:
         found.append({"role": "user", "parts": [google_part("text", "system:" + content)]})
 
@@ -133,7 +133,7 @@ def _config(rules: RequestRules, wire_name: str, max_tokens: int, mode: str) -> 
     values = parameter_values(rules, listed, mode=mode)
     config: JsonObject = {"maxOutputTokens": max_tokens}
     for name, written in _NAMES.items():
-        if name in values and not (name == "top_k" and values[name] == 0):
+        if name in values and not (name == "top_k" and values[name] == 0):  # RisuAI leaves out 0 for this one only
             config[written] = values[name]
     if "geminiThinking" in rules.flags:
         config["thinkingConfig"] = {**_thinking(wire_name, values.get(_THINKING)), "includeThoughts": True}
@@ -178,7 +178,10 @@ _COHERE_NAMES: Mapping[str, str] = {
 
 
 def cohere_body(rules: RequestRules, messages: Sequence[PromptMessage], *, mode: str) -> JsonObject:
-    """Write a chat request: the last message apart from the others, the first system text as the preamble."""
+    """Write a chat request: the last message apart from the others, the first system text as the preamble.
+
+    RisuAI sends Cohere no limit for the reply.
+    """
     rest = list(messages)
     message = ""
     if rest and rest[-1].role == "user":

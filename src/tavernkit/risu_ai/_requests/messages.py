@@ -247,7 +247,7 @@ def _body_messages(message: PromptMessage, rules: RequestRules) -> list[JsonObje
 def _body_message(message: PromptMessage, rules: RequestRules) -> JsonObject:
     content = message.content
     if rules.new_openai_handle and (message.memo or "").startswith(NEW_CHAT_MEMO):
-        content = ""
+        content = ""  # only in OpenAI's and Mistral's formats: RisuAI sends the line to all other providers
     role = message.role
     if TOOL_CALL in content:
         # RisuAI sends a text that a tool was called from as the assistant's, no matter who wrote it.
@@ -295,7 +295,7 @@ def _mistral(body: Sequence[JsonObject]) -> list[JsonObject]:
         role, content = message["role"], str(message["content"])
         if not found:
             if role not in {"user", "system"}:
-                role, content = "system", f"{role}:" + content
+                role, content = "system", f"{role}:" + content  # without a space, here and below
             found.append({**message, "role": role, "content": content})
             continue
         last = found[-1]

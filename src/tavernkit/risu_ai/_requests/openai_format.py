@@ -99,7 +99,7 @@ def logit_bias(rules: RequestRules, encode: Encode | None, warn: Warn) -> JsonOb
             continue
         tokens = [int(number[1])] if number is not None else encode(row[0]) if encode is not None else ()
         weights.update((str(token), weight) for token in tokens)
-    return {key: weights[key] for key in own_keys(weights)}
+    return {key: weights[key] for key in own_keys(weights)}  # JavaScript sorts keys that are numbers
 
 
 def mistral_body(rules: RequestRules, messages: list[JsonObject], *, max_tokens: int, mode: str) -> JsonObject:
@@ -118,7 +118,7 @@ def responses_body(
             items.append({"content": [{"type": "input_text", "text": message.content}], "role": message.role})
             continue
         said: JsonObject = {"type": "output_text", "text": message.content, "annotations": []}
-        status = "incomplete" if number == len(messages) else "complete"
+        status = "incomplete" if number == len(messages) else "complete"  # the last one is to be continued
         items.append({"content": [said], "role": "assistant", "status": status, "type": "message"})
     body: JsonObject = {
         "model": wire_name,

@@ -95,7 +95,7 @@ def ooba_text(
     parts = [format.header] if format.header else []
     for message in messages:
         if message.role == "system" and message.content == NEW_CHAT:
-            parts.append("<START>")
+            parts.append("<START>")  # RisuAI's start line; any other message with that text counts as well
             continue
         name = (message.name or names.get(message.role or "")) if format.use_name else None
         speech = join("", (name, ": ", message.content)) if name else message.content

@@ -158,7 +158,7 @@ class Send(Operation):
             self._warn(f"{error}; RisuAI throws here, and no one speaks")
             self.error = SendError(NOBODY_SPEAKS, str(error), cause=error)
             return False
-        for speaker in chosen:
+        for speaker in chosen:  # RisuAI's groups ignore the wish to continue
             if not (yield from self._turn(speaker, continued=False, counted=0)):
                 return False
         return True

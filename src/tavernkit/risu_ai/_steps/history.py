@@ -95,7 +95,7 @@ def _write(state: RisuState, writer: HistoryWriter, sent: tuple[RisuMessage, ...
         fixed = state.runner.fixed_result(message.data, MODE, state.scripts)
         if fixed is None or fixed.result.text != item.content:
             return Written(item, tokens, changes=True)
-        key = (fixed.expanded, MODE, fixed.scripts_key, place)
+        key = (fixed.expanded, MODE, fixed.scripts_key, place, message.role, False)
         return Written(item, tokens, changes=False, result=(key, fixed.result.text))
 
     rules = _rules(state, writer, user) if not is_tracing() else None
