@@ -160,6 +160,8 @@ _OPENAI_KEYS = ("tool_calls", "tool_call_id", "signature", "reasoning_details")
 
 def _from_mapping(value: Mapping[str, object]) -> Message:
     role, content = value.get("role"), value.get("content")
+    if len(value) == 2 and type(role) is str and type(content) is str:
+        return Message(role.strip().lower(), content)  # as most are
     openai: dict[str, object] = {key: value[key] for key in _OPENAI_KEYS if value.get(key) is not None}
     if role is None or (content is None and "tool_calls" not in openai):
         raise ConfigError(f"a message needs role and content; these keys were given: {', '.join(map(str, value))}")
