@@ -13,7 +13,7 @@ from tavernkit.prompt._context import FixedClock
 from tavernkit.risu_ai import Builder, RisuChat, RisuMessage, RisuModule, RisuPlan
 from tavernkit.risu_ai._chat.chat_list import HistoryWriter
 from tavernkit.risu_ai._chat.chat_memory import KnownMessages
-from tavernkit.risu_ai._regex_scripts.results import ScriptedTexts, ScriptResults
+from tavernkit.risu_ai._regex_scripts.results import ResultKey, ScriptedTexts, ScriptResults
 from tavernkit.risu_ai._regex_scripts.runner import RegexScriptRunner
 from tavernkit.stores import InMemoryVariablesStore
 from tests.risu_ai.building.scene import STANDARD, inputs, preset
@@ -177,6 +177,9 @@ def test_a_builder_that_remembers_builds_the_same(
     assert results[0] == results[1]
 
 
+GREETING_KEY: ResultKey = ("g", "m", None, -1, "", False)
+
+
 class OneByOne(ScriptResults):
     """Puts every result of a chat."""
 
@@ -196,7 +199,11 @@ def test_results_of_a_whole_chat_are_remembered_as_if_each_was_put(
     size: int, turns: list[tuple[int, list[int], bool, int]]
 ) -> None:
     caches = ScriptResults(size), OneByOne(size)
-    chats = [ScriptedTexts(((f"{kind}{n}", "m", None, n) for n in range(13)), map(str, range(13))) for kind in "ab"]
+    places = range(13)
+    chats = [
+        ScriptedTexts(((f"{kind}{place}", "m", None, place, "user", False) for place in places), map(str, places))
+        for kind in "ab"
+    ]
     for count, singles, other, forget in turns:
         texts = chats[other]
         for cache in caches:
@@ -204,6 +211,6 @@ def test_results_of_a_whole_chat_are_remembered_as_if_each_was_put(
                 cache.clear()
             cache.put_texts(texts, count)
             for place in singles:
-                cache.put(texts.keys[place] if place >= 0 else ("g", "m", None, -1), "x" if place < 0 else str(place))
-        for key in (*chats[0].keys, *chats[1].keys, ("g", "m", None, -1)):
+                cache.put(texts.keys[place] if place >= 0 else GREETING_KEY, "x" if place < 0 else str(place))
+        for key in (*chats[0].keys, *chats[1].keys, GREETING_KEY):
             assert caches[0].get(key) == caches[1].get(key)

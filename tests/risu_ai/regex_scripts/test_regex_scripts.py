@@ -50,6 +50,15 @@ def test_results_are_remembered_so_that_dice_are_not_rolled_again() -> None:
     assert len(results) == 1
 
 
+def test_results_are_remembered_for_one_role_of_the_message() -> None:
+    runner, script = RegexScriptRunner(), RegexScript("x", "{{role}}")
+    roles = ("user", "char", "user")
+    assert [runner.run("x", "editoutput", [script], CONTEXT, chat_role=role).text for role in roles] == [*roles]
+    greeting = CONTEXT.replace(first_message=True)
+    assert runner.run("x", "editoutput", [script], CONTEXT).text == "null"
+    assert runner.run("x", "editoutput", [script], greeting).text == "char"
+
+
 def test_repeat_back_without_anything_to_repeat_says_so() -> None:
     log = WarningLog()
     context = CONTEXT.replace(chat=RisuChat(messages=(RisuMessage(role="char", data="cur"),)))

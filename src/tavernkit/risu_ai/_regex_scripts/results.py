@@ -27,11 +27,12 @@ class ScriptResult:
     stored: Mapping[int, str] = field(default_factory=lambda: _NOTHING)
 
 
-ResultKey: TypeAlias = tuple[str, str, Hashable, int]
-"""What a result depends on: the text, the mode, the scripts, and the place of the message in the chat."""
+ResultKey: TypeAlias = tuple[str, str, Hashable, int, str, bool]
+"""What a result depends on: the text, the mode, the scripts, the place of the message in the chat, its role, and
+whether it is the greeting."""
 
 
-NO_RESULT: ResultKey = ("", "", None, -2)
+NO_RESULT: ResultKey = ("", "", None, -2, "", False)
 """The key of a message whose result can change."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TypeAlias, get_args
 
@@ -18,7 +18,7 @@ from tavernkit.errors import Warn
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.engine import CBSEngine
 from tavernkit.risu_ai._limits import MAX_FILLED_TEXT, MAX_SCRIPT_TEXT
-from tavernkit.risu_ai._regex_scripts.results import ScriptedTexts, ScriptResult, ScriptResults
+from tavernkit.risu_ai._regex_scripts.results import ResultKey, ScriptedTexts, ScriptResult, ScriptResults
 from tavernkit.risu_ai._regex_scripts.script import (
     CompiledScript,
     FixedResult,
@@ -36,7 +36,7 @@ GROWTH_OF_A_RUN = 8
 CACHED_RESULTS = 1000
 _GROUP = re.compile(r"(?<!\$)\$([0-9]+)")
 
-RememberedTexts: TypeAlias = dict[Hashable, str]
+RememberedTexts: TypeAlias = dict[ResultKey, str]
 """Results of scripts, by what they depend on."""
 
 EditHook = Callable[[str, ScriptMode, int], str]
@@ -103,14 +103,16 @@ class RegexScriptRunner:
         fixed_texts = self._lists.fixed_texts
         fixed = fixed_texts.get(chosen, version, text)
         if fixed is not None:
-            self._results.put((fixed.expanded, mode, fixed.scripts_key, index), fixed.result.text)
+            self._results.put(
+                (fixed.expanded, mode, fixed.scripts_key, index, chat_role, context.first_message), fixed.result.text
+            )
             return fixed.result
         call = _Call(self._engine, context, index, chat_role, warn, ScriptBudget() if budget is None else budget)
         given, expanded = text, call.expand(text)
         if not chosen.ready:
             return ScriptResult(expanded)
         scripts_key = chosen.key(call.expand)
-        key = (expanded, mode, scripts_key, index)
+        key = (expanded, mode, scripts_key, index, chat_role, context.first_message)
         known = self._results.get(key)
         if known:
             if remembered is not None:
@@ -236,7 +238,11 @@ class _Call:
     ) -> ScriptResult:
         """Run scripts over a traced text; ``remembered`` are the results that the build did not make itself."""
         expanded = self.expand(text)
-        known = remembered.get((expanded, mode, scripts.key(self.expand), self.index)) if remembered else None
+        known = None
+        if remembered:
+            known = remembered.get(
+                (expanded, mode, scripts.key(self.expand), self.index, self.chat_role, self.context.first_message)
+            )
         if known is not None:  # made with other dice, which must not be rolled now
             self.context, self.expanding = self.context.replace(random=lambda: 0.0), None
         made = expanded
