@@ -41,6 +41,8 @@ def test_collections_are_searched_together_or_alone():
     index.add("a", [item("1")], [[1, 0]])
     index.add("b", [item("2")], [[1, 0.1]])
     assert {match.collection for match in index.search(["a", "b", "nowhere"], [1, 0], top_k=9)} == {"a", "b"}
+    assert [match.key for match in index.search("a", [1, 0], top_k=9)] == ["1"]
+    index.remove("b", "nothing")
     index.remove("a")
     assert index.search(["a"], [1, 0], top_k=9) == []
     assert (index.keys("a"), index.keys("b")) == (frozenset(), {"2"})

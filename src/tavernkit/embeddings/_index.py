@@ -146,28 +146,28 @@ class VectorIndex:
             self._connection.executemany(_INSERT, rows)
             self._loaded.pop(collection, None)
 
-    def remove(self, collection: str, keys: Iterable[str] | None = None) -> None:
+    def remove(self, collection: str, keys: str | Iterable[str] | None = None) -> None:
         """Remove a collection, or only some of its keys.
 
         Args:
             collection: The collection.
-            keys: The keys to remove; all by default.
+            keys: The key or keys to remove; all by default.
         """
         with self._lock, self._connection:
             if keys is None:
                 self._connection.execute("DELETE FROM vectors WHERE collection = ?", (_bound(collection),))
             else:
-                rows = [(_bound(collection), _bound(key)) for key in keys]
+                rows = [(_bound(collection), _bound(key)) for key in _several(keys)]
                 self._connection.executemany("DELETE FROM vectors WHERE collection = ? AND key = ?", rows)
             self._loaded.pop(collection, None)
 
     def search(
-        self, collections: Iterable[str], vector: Sequence[float], *, top_k: int, threshold: float = 0.0
+        self, collections: str | Iterable[str], vector: Sequence[float], *, top_k: int, threshold: float = 0.0
     ) -> list[Match]:
         """Return the nearest items of some collections, best first.
 
         Args:
-            collections: Where to look.
+            collections: The collection or collections to look in.
             vector: What to look for.
             top_k: How many items to return at most.
             threshold: Items with a lower score are left out.
@@ -176,7 +176,9 @@ class VectorIndex:
             return []
         wanted = array("f", _normalized(vector))
         with self._lock:
-            found = [match for each in dict.fromkeys(collections) for match in self._nearest(each, wanted, top_k)]
+            found = [
+                match for each in dict.fromkeys(_several(collections)) for match in self._nearest(each, wanted, top_k)
+            ]
         near = (match for match in found if match.score >= threshold)
         return heapq.nlargest(top_k, near, key=lambda match: match.score)
 
@@ -241,6 +243,10 @@ def _hint(count: int) -> None:
         logger.warning(
             "searching %s vectors is several times as fast with NumPy: pip install 'tavernkit[numpy]'", count
         )
+
+
+def _several(names: str | Iterable[str]) -> Iterable[str]:
+    return (names,) if isinstance(names, str) else names
 
 
 def _bound(text: str) -> str | bytes:
