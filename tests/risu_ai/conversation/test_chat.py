@@ -301,6 +301,35 @@ async def test_a_save_opens_a_chat() -> None:
     assert again.stored_variables == {"a": "2"}
 
 
+def test_a_save_keeps_what_changed_in_all_chats_of_a_character() -> None:
+    stored = [{"id": name, "name": name, "message": [{"role": "user", "data": name}]} for name in ("A", "B")]
+    save = Save.from_json({"characters": [{**CHARACTER, "chats": stored, "chatPage": 1}]})
+    chat = save.open("Mira")
+    chat.new_chat()
+    chat.open_chat(1)
+    chat.edit(0, "changed")
+    chat.open_chat(2)
+    chat.variables.set("gold", "1")
+    chat.open_chat(0)
+    after = save.with_state("Mira", json.loads(json.dumps(chat.snapshot())))
+    found = [[message.data for message in each.messages] for each in after.chats("Mira")]
+    assert found == [[], ["changed"], ["B"]]
+    assert after.chat("Mira").name == "New Chat 3"
+    assert after.chat("Mira", "B").raw["scriptstate"] == {"$gold": "1"}
+    assert after.with_chat("Mira", after.chat("Mira", "A")).chat("Mira").name == "New Chat 3"
+
+
+def test_a_save_keeps_the_changes_of_the_character_that_was_selected() -> None:
+    crew = {"chaId": "crew", "type": "group", "name": "Crew", "characters": ["mira"], "chats": []}
+    save = Save.from_json({"characters": [crew, CHARACTER | {"chats": [{"id": "c", "message": []}]}]})
+    chat = save.open("Crew")
+    chat.select("mira")
+    chat.change_chat({"note": "N"})
+    after = save.with_state("Crew", chat.snapshot())
+    assert after.character("Crew").is_group
+    assert after.chat("Mira").note == "N"
+
+
 async def test_a_chat_without_a_host_says_so() -> None:
     chat = Chat(character=RisuCharacter.from_json(CHARACTER), warn=None)
     with pytest.raises(ConfigError, match="host"):

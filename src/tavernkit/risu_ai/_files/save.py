@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tavernkit._atomic import replace_atomically, write_atomically
 from tavernkit._text.json_reader import json_object
-from tavernkit._values import Json, JsonObject, LazySequence, is_mapping, thaw_object
+from tavernkit._values import Json, JsonObject, LazySequence, is_mapping, is_sequence, thaw_object
 from tavernkit.cards._json_text import dump_json
 from tavernkit.cards._source import FileContent, called
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
@@ -281,7 +281,7 @@ class Save:
         }
 
     def with_chat(self, which: str | int, chat: RisuChat, variables: Mapping[str, Json] | None = None) -> Save:
-        """Return the save with a chat of a character replaced (by its id), or added in front.
+        """Return the save with a chat of a character replaced (by its id), or added in front and opened.
 
         Args:
             which: Name, id or index of the character or group.
@@ -289,30 +289,42 @@ class Save:
             variables: Its variables; by default those it was read with.
         """
         index = self._index(which)
-        characters: list[Packed] = [*self._stored]
         written: Packed = packed(chat_json(chat, variables))
         chats: list[Packed] = [packed(thaw_object(each.raw)) for each in self.chats(which)]
         places = [place for place, each in enumerate(chats) if isinstance(each, dict) and each.get("id") == chat.id]
-        if places:
-            chats[places[0]] = written
-        else:
-            chats.insert(0, written)
-        characters[index] = {**self._stored[index], "chats": chats}
-        return self._with_database({**self.database, "characters": characters})
+        if not places:
+            return self._with_chats(index, [written, *chats], page=0)
+        chats[places[0]] = written
+        return self._with_chats(index, chats)
 
     def with_state(self, which: str | int, snapshot: Mapping[str, object]) -> Save:
         """Return the save with all that the operations of a chat changed: ``save.with_state("Mira", chat.snapshot())``.
 
         Args:
-            which: Name, id or index of the character or group.
-            snapshot: The result of ``Chat.snapshot()``: the chat, the character, personas, presets, global variables.
+            which: Name, id or index of the character or group that was opened.
+            snapshot: The result of ``Chat.snapshot()``: the chats, the character, personas, presets, global variables.
         """
-        changed = self._with_database(changed_database(self.database, self._index(which), snapshot))
-        chat = snapshot.get("chat")
+        index, own = self._index(which), snapshot.get("character")
+        if is_mapping(own):  # which another one may have taken the place of
+            same = (place for place, each in enumerate(self._stored) if each.get("chaId") == own.get("chaId"))
+            index = next(same, index)
+        changed = self._with_database(changed_database(self.database, index, snapshot))
+        chat, others, page = (snapshot.get(key) for key in ("chat", "other_chats", "page"))
         if not is_mapping(chat):
             return changed
         stored = RisuChat.from_json(chat)
-        return changed.with_chat(which, stored, chat_variables(stored) if "scriptstate" in chat else None)
+        variables = chat_variables(stored) if "scriptstate" in chat else None
+        if not is_sequence(others) or not isinstance(page, int):
+            return changed.with_chat(index, stored, variables)
+        chats: list[Packed] = [packed(thaw_object(each)) for each in others if is_mapping(each)]
+        chats.insert(page, packed(chat_json(stored, variables)))
+        return changed._with_chats(index, chats, page=page)  # noqa: SLF001  # it is one of us
+
+    def _with_chats(self, index: int, chats: list[Packed], *, page: int | None = None) -> Save:
+        characters: list[Packed] = [*self._stored]
+        opened: Stored = {} if page is None else {"chatPage": page}
+        characters[index] = {**self._stored[index], "chats": chats, **opened}
+        return self._with_database({**self.database, "characters": characters})
 
     def _with_database(self, database: Stored) -> Save:
         return Save(
