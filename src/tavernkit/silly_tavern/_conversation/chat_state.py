@@ -347,7 +347,7 @@ class ChatState:
         found = (
             split_reasoning(chat_lines.text_of(line), settings.prefix, settings.suffix) if settings.auto_parse else None
         )
-        if found is not None and not extra.get("reasoning"):  # beside other reasoning, the block stays in the text
+        if found is not None and not extra.get("reasoning"):  # a line with other reasoning keeps the block in its text
             reasoning, line["mes"] = found
             with self.expanding(speaker=chat_lines.speaker_of(line)) as workspace:
                 reasoning = scripted(workspace, reasoning, RegexPlacement.REASONING)

@@ -185,7 +185,7 @@ def _trailing_assistant_as_user(messages: Messages) -> None:
 
 
 def _headers(given: PageBody, *, with_effort: bool) -> dict[str, str]:
-    betas = [*BETAS]  # in every request, whether or not the model knows them
+    betas = [*BETAS]  # in every request, even to models that do not need them
     if given.tools:
         betas.append(TOOLS_BETA)
     if given.config.claude_enable_system_prompt_cache or given.config.claude_caching_at_depth >= 0:

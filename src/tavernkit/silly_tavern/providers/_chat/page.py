@@ -79,9 +79,7 @@ def chat_page_body(preset: Preset, messages: Sequence[JsonObject], given: ChatIn
         messages: The finished prompt, in OpenAI's form.
         given: Other inputs of the body.
     """
-    require("preset", preset, Preset)
     require("messages", messages, Sequence[Mapping[str, object]], MESSAGES)
-    require("given", given, ChatInput)
     source, model = preset.chat_completion_source, preset.model
     body: JsonObject = {
         "type": given.generation_type,

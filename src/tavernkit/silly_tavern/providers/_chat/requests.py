@@ -10,7 +10,6 @@ from dataclasses import field
 from random import Random
 from urllib.parse import urlsplit
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import encode_uri_component, to_string, trim, truthy
 from tavernkit._values import Json, JsonObject, is_list, is_object
@@ -186,9 +185,6 @@ def chat_request(
             the address is missing.
         MessageConversionError: A message has content that the provider's format does not support.
     """
-    require("body", body, Mapping[str, object])
-    require("connection", connection, Connection | None)
-    require("config", config, SillyTavernConfig)
     name = body.get("chat_completion_source")
     if isinstance(name, str) and name in DISABLED:
         message = DISABLED[name]

@@ -80,7 +80,8 @@ def shared_request(given: PageBody) -> Made:
     body = given.pick(BASE_FIELDS)
     if text:
         body["prompt"] = given.prompt if given.prompt is not None else to_text_prompt([*draft.messages])
-    else:  # which get an empty list of stop strings, too
+    else:
+        # Chats get even an empty list of stop strings.
         body |= {"messages": [*draft.messages], **given.pick(("stop",))}
     body |= extra
     if given.source == "custom":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
-from tavernkit._arguments import require
 from tavernkit._text.js_values import JSSyntaxError, json_parse, json_stringify, own_keys, to_string
 from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.errors import ConfigError
@@ -154,8 +153,6 @@ def text_page_body(backend: str, settings: Mapping[str, Json], given: TextInput)
         ConfigError: The backend is not known.
     """
     require_backend(backend)
-    require("settings", settings, Mapping[str, object])
-    require("given", given, TextInput)
     if backend == KOBOLD:
         return kobold_body(settings, given)
     if backend == NOVELAI:
@@ -182,9 +179,6 @@ def text_request(
         RequestRefusedError: SillyTavern would send nothing (NovelAI without a key).
     """
     require_backend(backend)
-    require("body", body, Mapping[str, object])
-    require("connection", connection, Connection | None)
-    require("config", config, SillyTavernConfig)
     connection = connection or Connection()
     if backend == KOBOLD:
         return kobold_request(body, config)
@@ -327,7 +321,7 @@ def _finish(kind: str, body: JsonObject, settings: JsonObject, given: TextInput,
         body["stop"] = [*given.stop_strings[:HUGGINGFACE_STOPS]]
         body.setdefault("seed", (given.random or Random()).randrange(MAX_SEED))
     elif kind == "mancer":
-        # Cutoffs are written in thousandths here, for this backend only.
+        # Only this backend gets the cutoffs divided by a thousand.
         for name in ("epsilon_cutoff", "eta_cutoff"):
             body[name] = number(settings.get(name)) / 1000
         body["dynatemp_mode"] = 1 if "dynamic_temperature" in body else 0
