@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.silly_tavern import chat_properties as p
+from tests.silly_tavern.reference import properties as reference
 
 long = settings(max_examples=int(os.environ.get("TAVERNKIT_FUZZ_ROUNDS", "20000")), deadline=None)
 
@@ -17,3 +18,4 @@ test_example_dialogue_never_fails = long(
     given(p.texts, p.texts, p.texts, st.lists(p.texts, max_size=2))(p.check_examples)
 )
 test_builds_fit_explain_themselves_and_repeat = long(given(p.scenes())(p.check_build))
+test_prompts_equal_the_straightforward_ones = long(given(reference.seeds)(reference.check_chat))

@@ -1,0 +1,191 @@
+"""What both kinds of prompt begin with, in the most straightforward way: the turn, the card, the chat, the note."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from tests.silly_tavern.reference.scenes import CHARACTER, COUNTER, USER, Scene
+
+WHITE_SPACE = " \t\n\r\v\f\u00a0\ufeff\u2028\u2029"
+NUMBERS = {"system": 0, "user": 1, "assistant": 2}
+NOTE, DEPTH_PROMPT, PERSONA = "2_floating_prompt", "DEPTH_PROMPT", "PERSONA_DESCRIPTION"
+START = re.compile("<START>", re.IGNORECASE)
+
+
+def trim(text: str) -> str:
+    return text.strip(WHITE_SPACE)
+
+
+def role_of(message: Scene) -> str:
+    if message["extra"].get("type") == "narrator":
+        return "system"
+    return "user" if message.get("is_user") else "assistant"
+
+
+class Turn:
+    """The chat and the texts of a turn, after everything that comes before the prompt itself."""
+
+    def __init__(self, scene: Scene, *, send_if_empty: str = "") -> None:
+        self.scene = scene
+        self.power_user: Scene = scene["power_user"]
+        self.members: Sequence[str] = scene["members"]
+        self.kind: str = "normal" if self.members and scene["type"] == "regenerate" else scene["type"]
+        self.counted = 0
+        self.chat: list[Scene] = [{"extra": {}, **message} for message in scene["chat"]]
+        self._show_first_message()
+        self.quiet_prompt = self.expand(scene["quiet_prompt"])
+        self._begin(send_if_empty)
+        self._read_card()
+        self._show_first_message()
+        self.core = self._core()
+        self.registry = self._registry()
+
+    def expand(self, text: str) -> str:
+        group = ", ".join(self.members) or CHARACTER
+        names = {"char": CHARACTER, "user": USER, "group": group, "charIfNotGroup": group}
+        for name, value in names.items():
+            text = text.replace(f"{{{{{name}}}}}", value)
+        return re.sub(re.escape(COUNTER), self._count, text)
+
+    def with_original(self, text: str, original: str) -> str:
+        """Only the first ``{{original}}`` is the text that is replaced."""
+        return self.expand(text.replace("{{original}}", original, 1).replace("{{original}}", ""))
+
+    def of_card(self, text: str) -> str:
+        """Expand a text as that of a card."""
+        text = self.expand(text)
+        if self.power_user.get("collapse_newlines"):
+            text = re.sub("\n+", "\n", text)
+        return text.replace("\r", "")
+
+    def _count(self, _found: re.Match[str]) -> str:
+        self.counted += 1
+        return str(self.counted)
+
+    def _show_first_message(self) -> None:
+        if self.chat:
+            self.chat[0]["mes"] = self.expand(self.chat[0]["mes"])
+
+    def _begin(self, send_if_empty: str) -> None:
+        kind, chat = self.scene["type"], self.chat
+        if kind == "regenerate" and chat and not chat[-1].get("is_user"):
+            made_with = chat.pop()["extra"].get("gen_id")
+            while self.members and made_with is not None and chat:
+                newest = chat[-1]
+                if newest.get("is_user") or newest.get("is_system") or newest["extra"].get("gen_id") != made_with:
+                    break
+                chat.pop()
+        text = self.scene["message"] if kind in ("normal", "continue") else ""
+        usual = self.power_user["user_prompt_bias"]
+        bias = "" if kind in ("continue", "impersonate") else (not text and self._stored_bias()) or usual
+        self.bias, self.forced_by_bias = self.expand(bias), bool(bias) and bias != usual
+        if not text and kind == "normal":
+            text = trim(send_if_empty)
+        if text:
+            chat.append({"name": USER, "is_user": True, "mes": self.expand(text), "extra": {}})
+
+    def _stored_bias(self) -> str:
+        for message in reversed(self.chat[:-1] if self.kind == "swipe" else self.chat):
+            if message.get("is_system") or role_of(message) != "assistant":
+                return message["extra"].get("bias", "")
+        return ""
+
+    def _read_card(self) -> None:
+        card, metadata = self.scene["card"], self.scene["metadata"]
+        prompt, instructions = metadata["system_prompt"] or card["system_prompt"], card["post_history_instructions"]
+        self.system_prompt = self._field(prompt) if self.power_user["prefer_character_prompt"] else ""
+        self.examples = self._field(card["mes_example"])
+        self.description, self.personality = self._field(card["description"]), self._field(card["personality"])
+        self.persona = self._field(self.scene["persona"]["description"])
+        self.scenario = self._field(metadata["scenario"] or card["scenario"])
+        self.post_history = self._field(instructions) if self.power_user["prefer_character_jailbreak"] else ""
+        self.depth_prompt = self._field(card["depth_prompt"]["prompt"])
+
+    def _field(self, text: str) -> str:
+        return self.of_card(trim(text))
+
+    def _core(self) -> list[Scene]:
+        core = [dict(message) for message in self.chat if not message.get("is_system")]
+        if self.kind == "swipe":
+            core = core[:-1]
+        settings, added = self.power_user["reasoning"], 0
+        for back, message in enumerate(reversed(core)):
+            continued = self.kind == "continue" and back == 0
+            if not continued and not (settings["add_to_prompts"] and added < settings["max_additions"]):
+                break
+            reasoning = message["extra"].get("reasoning", "\u200b")
+            if reasoning == "\u200b" or (self.members and message["name"] != CHARACTER):
+                continue
+            separator = "" if continued and not message["mes"] else "</think>\n"
+            message["mes"] = f"<think>{reasoning}{separator}{message['mes']}"
+            added += 1
+        return core
+
+    def _registry(self) -> dict[str, Scene]:
+        scene, metadata, persona = self.scene, self.scene["metadata"], self.scene["persona"]
+        found = {each["key"]: dict(each) for each in scene["extension_prompts"]}
+        own = scene["card"]["depth_prompt"]
+        found[DEPTH_PROMPT] = _at_depth(self.depth_prompt, own["depth"], NUMBERS.get(own["role"], 0))
+        interval = metadata["note_interval"]
+        turns = 1 if interval == 1 else sum(bool(message.get("is_user")) for message in self.chat)
+        due = turns > 0 and interval > 0 and turns >= interval and turns % interval == 0
+        note, description = (metadata["note_prompt"] if due else ""), persona["description"]
+        if due and description:
+            note = {2: f"{description}\n{note}", 3: f"{note}\n{description}"}.get(persona["position"], note)
+        found[NOTE] = {key: metadata[f"note_{key}"] for key in ("position", "depth", "role")} | {"value": note}
+        if description and persona["position"] == 4:
+            found[PERSONA] = _at_depth(description, persona["depth"], persona["role"])
+        return found
+
+    def in_chat(self, depth: int, role: int) -> list[str]:
+        """Return the registered texts at a depth of the chat."""
+        return [
+            trim(each["value"])
+            for each in self.sorted_registry()
+            if each["position"] == 1 and each["value"] and (each["depth"], each["role"]) == (depth, role)
+        ]
+
+    def sorted_registry(self) -> list[Scene]:
+        return [self.registry[key] for key in sorted(self.registry, key=lambda key: key.encode("utf-16-be"))]
+
+    def depths(self) -> set[int]:
+        """Return the depths at which texts are registered."""
+        return {each["depth"] for each in self.registry.values() if each["position"] == 1}
+
+    def example_blocks(self, heading: str) -> list[str]:
+        text = self.examples
+        if text in ("", "<START>"):
+            return []
+        if not text.startswith("<START>"):
+            text = f"<START>\n{trim(text)}"
+        return [f"{heading}{trim(part)}\n" for part in START.split(text)[1:]]
+
+    def example_turns(self, block: str) -> list[tuple[bool, str, str]]:
+        """Return the turns of a block: if it is the user's, who speaks, and what."""
+        turns: list[tuple[bool, str, str]] = []
+        lines: list[str] = []
+        side, speaker = "", CHARACTER
+
+        def close() -> None:
+            name = USER if side == "user" else speaker
+            turns.append((side == "user", name, trim("\n".join(lines).replace(f"{name}:", "", 1))))
+            lines.clear()
+
+        for line in block.replace("\r", "").split("\n")[1:]:
+            starts: Any = tuple(f"{name}:" for name in (CHARACTER, *self.members))
+            new = "user" if line.startswith(f"{USER}:") else "character" if line.startswith(starts) else side
+            if side and new != side:
+                close()
+            side = new
+            if new == "character" and line.startswith(starts) and not line.startswith(f"{CHARACTER}:"):
+                speaker = line.split(":")[0]
+            lines.append(line)
+        if side:
+            close()
+        return turns
+
+
+def _at_depth(text: str, depth: int, role: int) -> Scene:
+    return {"value": text, "position": 1, "depth": depth, "role": role}
