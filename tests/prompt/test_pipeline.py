@@ -234,6 +234,18 @@ def test_a_hook_may_change_the_instrumenter(before: bool, after: bool) -> None:
         assert [step.name for step in trace.steps] == ["first", "second", "assemble"]
 
 
+def test_hooks_run_around_a_pipeline_that_has_no_step_for_them() -> None:
+    hooks, seen = HookRegistry(), list[str]()
+    hooks.before_build(lambda state: seen.append("before"))
+    hooks.after_build(lambda state: seen.append(f"after {len(state.plan.blocks) if state.plan else 0} blocks"))
+    builder = Builder(pipeline(), warn=None, hooks=hooks)
+    assert builder.build().blocks
+    assert seen == ["before", "after 2 blocks"]
+    assert builder.pipeline.names == ("first", "second", "assemble")
+    assert Builder(Pipeline(HooksStep(), *pipeline()), warn=None, hooks=hooks).build().blocks
+    assert len(seen) == 4
+
+
 def test_no_instrumenter_means_no_debug_work() -> None:
     def explode() -> dict[str, object]:
         raise AssertionError("lazy payload was evaluated")

@@ -8,10 +8,11 @@ import pytest
 
 from tavernkit.cards._character import Character, User
 from tavernkit.errors import ConfigError, MaxTokensExceededError, PipelineError, StrictModeError
+from tavernkit.prompt import HookRegistry, InjectionRegistry
 from tavernkit.prompt._block import Block
 from tavernkit.prompt._trace import TraceCollector
 from tavernkit.stores._variables import InMemoryVariablesStore
-from tavernkit.vibe_tavern import PIPELINE, Builder, build, to_messages
+from tavernkit.vibe_tavern import PIPELINE, Builder, RunnerConfig, build, to_messages
 from tavernkit.vibe_tavern._context import VibeTavernContext, VibeTavernState
 from tavernkit.vibe_tavern._steps import (
     LanguagePolicyConfig,
@@ -19,6 +20,7 @@ from tavernkit.vibe_tavern._steps import (
     insertion_index,
     policy_text,
 )
+from tests.vibe_tavern.support import scripted
 
 CARD = Character(
     name="Sera",
@@ -85,6 +87,38 @@ def test_every_block_is_explained_in_words() -> None:
         *("default system", "system text", "history", "post history instructions", "language policy", "user message")
     ]
     assert all(row.reason for plan in plans for row in plan.explain().blocks)
+
+
+def test_hooks_run_before_and_after_a_build() -> None:
+    hooks = HookRegistry()
+
+    @hooks.before_build
+    def shout(state: Any) -> None:
+        state.change_inputs(message=state.context.message.upper())
+
+    @hooks.after_build
+    def end(state: Any) -> None:
+        state.plan = state.plan.append_block(Block("system", "The end."))
+
+    plan = build(message="hi", character=CARD, hooks=hooks)
+    assert [block.content for block in plan.blocks][2:] == ["HI", "The end."]
+    assert [span.source and span.source.pointer for span in plan.where("An elf.")[0].spans] == ["/data/description"]
+    runner, _ = scripted("ok")
+    request = runner.build_request(RunnerConfig.build(provider="x", model="m", context={"hooks": hooks}), message="hi")
+    assert [each["content"] for each in request.messages] == ["HI", "The end."]
+
+
+def test_macro_vars_are_variables_of_templates() -> None:
+    plan = build(macro_vars={"Weather": "rain"}, system_template="{{ weather }} {{ char }}", character=CARD)
+    assert plan.blocks[0].content == "rain Sephy"
+
+
+def test_injections_are_left_out_with_a_warning() -> None:
+    injections = InjectionRegistry()
+    assert build(message="hi", injections=injections).warnings == ()
+    injections.register("weather", "It rains.")
+    (said,) = build(message="hi", injections=injections, warn=None).warnings
+    assert said.startswith("VibeTavern leaves injections out")
 
 
 def test_templates_replace_the_built_in_texts() -> None:

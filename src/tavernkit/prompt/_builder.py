@@ -10,7 +10,7 @@ from tavernkit.cards._character import Participant
 from tavernkit.errors import PipelineError
 from tavernkit.prompt._context import BuildState, Context
 from tavernkit.prompt._inputs import CommonInputs
-from tavernkit.prompt._pipeline import Pipeline
+from tavernkit.prompt._pipeline import HooksStep, Pipeline
 from tavernkit.prompt._plan import Plan
 from tavernkit.prompt._trace import TraceCollector
 from tavernkit.stores._history import HistoryLike
@@ -56,8 +56,14 @@ class BaseBuilder(Generic[ContextT, StateT]):
     def run(self, context: ContextT) -> Plan:
         """Build from a ready context: the same context gives the same plan."""
         state = self.make_state(context)
-        self.pipeline.run(state)
+        self._steps(context).run(state)
         return finished_plan(state)
+
+    def _steps(self, context: ContextT) -> Pipeline[StateT]:
+        """Return the steps of a build: hooks run before and after a pipeline that has no step for them."""
+        if context.hooks is None or HooksStep.name in self.pipeline:
+            return self.pipeline
+        return Pipeline(HooksStep(), *self.pipeline)
 
     @property
     def own_context(self) -> ContextT:

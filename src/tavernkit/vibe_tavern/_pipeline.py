@@ -63,13 +63,13 @@ class Builder(BaseBuilder[VibeTavernContext, VibeTavernState]):
         """Build from a ready context: the same context gives the same plan."""
         state = self.make_state(context)
         state.again = partial(self._trace, context, tuple(context.history))
-        self.pipeline.run(state)
+        self._steps(context).run(state)
         return finished_plan(state)
 
     def _trace(self, context: VibeTavernContext, history: Sequence[Message], _plan: Plan) -> TracedBuild:
         """Build a context again with traced texts."""
         state = self.make_state(traced_context(context, history))
-        self.pipeline.run(state)
+        self._steps(context).run(state)
         return TracedBuild(finished_plan(state))
 
     def replace(self, **inputs: Unpack[VibeTavernInputs]) -> Self:

@@ -29,6 +29,8 @@ class Prepare(Step[VibeTavernState, NoConfig]):
     def before(self, state: VibeTavernState) -> None:
         """Set both, and make sure there is a variables store."""
         _ = state.variables
+        if state.context.injections:
+            state.warn("VibeTavern leaves injections out: put their texts into a template or into the history")
         options = OptionReader(state.context.get("token_estimation"), "token_estimation", TokenEstimationOptions)
         if is_blank(state.model_hint):
             self._choose_hint(state, options)

@@ -290,14 +290,18 @@ def render_for(
 ) -> str:
     """Render a template with the card, the user, the context, the variables, the clock and the strictness of a build.
 
-    ``assigns`` are added to the usual variables and override them. Dice and ``pick`` use the context's ``rng_word``, or
-    else its seed.
+    The build's ``macro_vars`` are variables of the template too. ``assigns`` are added to all of these and override
+    them. Dice and ``pick`` use the context's ``rng_word``, or else its seed.
     """
     context = state.context
     seed = {} if context.seed is None else {"rng_word": str(context.seed)}
     return render_liquid(
         text,
-        assigns={**build_assigns(context.character, context.user, context.data), **(assigns or {})},
+        assigns={
+            **build_assigns(context.character, context.user, context.data),
+            **context.macro_vars,
+            **(assigns or {}),
+        },
         variables=state.variables,
         context={**seed, **context.data},
         strict=context.strict if strict is None else strict,
