@@ -290,6 +290,15 @@ async def test_a_snapshot_of_a_chat_is_json_and_goes_back() -> None:
     assert chat.snapshot() == before
 
 
+async def test_the_comment_of_a_branch_is_no_reason_for_a_warning() -> None:
+    chat, _ = made("one", "two")
+    await chat.send("go")
+    branch = chat.branch(1)
+    await branch.send("on")
+    assert str(texts(branch)[2]).startswith("{{specialcomment::")
+    assert branch.warnings == ()
+
+
 async def test_a_save_opens_a_chat() -> None:
     stored = {"message": [{"role": "user", "data": "Hi"}], "id": "c1", "name": "First", "scriptstate": {"$a": "1"}}
     save = Save.from_json({"characters": [{**CHARACTER, "chats": [stored]}], "username": "Ann"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from bisect import bisect_left
 from collections.abc import Hashable, Sequence
@@ -15,6 +16,9 @@ from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._limits import REMEMBERED_MESSAGES
 from tavernkit.risu_ai._objects import RisuChat, RisuMessage
 from tavernkit.risu_ai._regex_scripts.results import NO_RESULT, ResultKey, ScriptedTexts
+
+_BRANCH_COMMENT = re.compile(r"\{\{specialcomment::[^{}<]*\}\}")
+"""The comment of a branch looks like a function of CBS that does not exist, about which every turn would warn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ class KnownMessages:
             text, raw = message.data, message.raw
             if not has_id(message):
                 without_id.append(place)
-            if "{" in text or "<" in text or type(text) is not str:  # `may_have_cbs()`, for thousands of messages
+            # `may_have_cbs()`, for thousands of messages
+            if ("{" in text or "<" in text or type(text) is not str) and not _BRANCH_COMMENT.fullmatch(text):
                 with_cbs.append(place)
             if raw.get("disabled"):
                 disabled.append(place)
