@@ -15,7 +15,6 @@ from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import Literal, TypedDict, Unpack
 
-from tavernkit._arguments import check_values
 from tavernkit._dataclass import copy_with, dataclass
 from tavernkit._macros import BuildBudget
 from tavernkit._text.js_values import to_string
@@ -132,7 +131,6 @@ class CBSContext:
     """The selected character as an object."""
 
     def __post_init__(self) -> None:
-        check_values({name: getattr(self, name) for name in CBSContextChanges.__annotations__}, CBSContextChanges)
         object.__setattr__(self, "character", _as_character(self.char))
 
     def replace(self, **changes: Unpack[CBSContextChanges]) -> CBSContext:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TypeVar
 
-from tavernkit._arguments import require
 from tavernkit._macros import BuildBudget, size_of
 from tavernkit._text.js_values import join_surrogates
 from tavernkit._values import LRUCache
@@ -45,12 +44,6 @@ def _weight(_: object, program: Program) -> int:
     return program.size * _NODE_BYTES + program.texts + len(program.source)
 
 
-def _check(text: object, context: object) -> None:
-    if not isinstance(text, str) or not isinstance(context, CBSContext):
-        require("text", text, str)
-        require("context", context, CBSContext)
-
-
 class CBSEngine:
     """Expands CBS texts. One engine serves all contexts and threads; it caches compiled texts.
 
@@ -83,7 +76,6 @@ class CBSEngine:
         Raises:
             CBSError: Something is wrong with the text, in strict mode.
         """
-        _check(text, context)
         if not calls and "{" not in text and "<" not in text:
             return join_surrogates(text)
         send = log_warning if warn is None else warn
@@ -96,7 +88,6 @@ class CBSEngine:
             text: The text with CBS.
             context: The data that the text can read.
         """
-        _check(text, context)
         diagnostics: list[CBSDiagnostic] = []
         expanded = self._expand(text, context, diagnostics.append, strict=False, calls=0)
         return CBSResult(expanded, tuple(diagnostics))

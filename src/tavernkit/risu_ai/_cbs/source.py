@@ -16,6 +16,7 @@ OPENER = re.compile(r"\{[{#]")
 CLOSE = "}}"
 LEGACY_CLOSE = "#}"
 
+# The first match counts: `{{#}}` ends at its `#}`.
 TOKEN = re.compile(r"(\{[{#]|#\}|\}\})")
 """What may open or close. Closers count only while a tag is open; otherwise they are text like any other."""
 

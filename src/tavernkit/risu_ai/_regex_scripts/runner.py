@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import TypeAlias, get_args
+from typing import TypeAlias
 
-from tavernkit._arguments import require, require_choice
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
 from tavernkit._text.js_values import parse_int, trim
@@ -97,7 +96,6 @@ class RegexScriptRunner:
             text = before(text, mode, index)
         chosen, version = self._scripts_of(mode, scripts), self._engine.registry.version
         if type(text) is not str:
-            require("text", text, str)
             call = _Call(self._engine, context, index, chat_role, warn, ScriptBudget() if budget is None else budget)
             return call.run_traced(text, mode, chosen, remembered or {})
         fixed_texts = self._lists.fixed_texts
@@ -181,8 +179,6 @@ class RegexScriptRunner:
         """The scripts of a mode, looked up only if the list is another object than the last time."""
         last = self._last.get(mode)
         if last is None or last[0] is not scripts:
-            require_choice("mode", mode, get_args(ScriptMode))
-            require("scripts", scripts, Sequence[RegexScript])
             given = tuple(scripts)
             last = self._last[mode] = (given, self._lists.get(given, mode))
         return last[1]
@@ -325,7 +321,7 @@ class _Call:
         known = character.emotions if character is not None else None
         if known is None or all(emotion.name != name for emotion in known):
             return
-        self.emotions = [*self.emotions, name][-MAX_EMOTIONS:]
+        self.emotions = [*self.emotions, name][-MAX_EMOTIONS:]  # the oldest one goes
         self.emotion_changed = True
 
     def _move(self, compiled: CompiledScript, regex: JSRegex, text: str, out: str, first: JSMatch) -> str:

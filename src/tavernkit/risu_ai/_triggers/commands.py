@@ -97,7 +97,7 @@ def _read(world: World, text: str, pipe: Pipe) -> Command:
     name, *words = [word for word in text.removeprefix("/").split(" ") if word] or [""]
     named: dict[str, str] = {}
     for word in words:
-        if "=" in word:
+        if "=" in word:  # any such word, even of a sentence to send
             world.budget.check_time()
             key, value, *_ = word.split("=")  # a second sign cuts the value off
             named[key] = world.cbs(value)
@@ -245,7 +245,7 @@ _COMMANDS: Final[Mapping[str, Callable[[Line, Command], Pipe | bool]]] = {
     "popup": _echo,
     "pass": lambda line, command: command.argument,
     "buttons": _buttons,
-    "setinput": lambda line, command: False,
+    "setinput": lambda line, command: False,  # ends the line like an unknown command
     "speak": _speak,
     "send": _send,
     "sendas": _send_as,

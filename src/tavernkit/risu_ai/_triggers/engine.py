@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TypedDict, Unpack
 
-from tavernkit._arguments import check_values, require, require_choice
+from tavernkit._arguments import require_choice
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_regex import JSRegexSyntaxError
 from tavernkit._text.js_values import UNDEFINED, JSError, json_parse, json_stringify, to_string
@@ -130,8 +130,6 @@ class TriggerEngine:
         limits: TriggerLimits | None = None,
         fix_stale_closures: bool = False,
     ) -> None:
-        require("cbs", cbs, CBSEngine | None)
-        require("limits", limits, TriggerLimits | None)
         self.cbs = CBSEngine() if cbs is None else cbs
         self.host: TriggerHost = RefusingHost() if host is None else host
         self.limits = TriggerLimits() if limits is None else limits
@@ -314,7 +312,6 @@ class TriggerEngine:
             line: The command line.
             options: Options of every call; see the class.
         """
-        require("line", line, str)
         world = self._world(context, options)
         lua = LuaRunner(self._lua, world)
         value: str | bool | None = None
@@ -333,8 +330,6 @@ class TriggerEngine:
         )
 
     def _world(self, context: CBSContext, options: RunOptions) -> World:
-        require("context", context, CBSContext)
-        check_values(options, RunOptions)
         return World(
             context,
             cbs=self.cbs,

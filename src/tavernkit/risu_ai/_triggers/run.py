@@ -69,7 +69,7 @@ class Run:
         self.send_ai_prompt = False
         self.display_data = arguments.display_data
         self.temp_variables = arguments.temp_variables
-        self.locals = LocalScopes()
+        self.locals = LocalScopes()  # of the whole run: what one trigger leaves behind, the next ones see
         self.low_level = False
         self.variables_written = False
         self.counters: dict[int, int] = {}

@@ -121,7 +121,7 @@ class World:
             self.set_character(character)
 
     def set_persona(self, prompt: str) -> bool:
-        """Replace the text of the selected persona; return False if there is none."""
+        """Replace the text of the selected persona, and the active one; return False if there is no such persona."""
         personas, index = self._context.personas, self.selected_persona
         if not 0 <= index < len(personas):
             return False

@@ -137,7 +137,7 @@ def _index(run: Run, effect: Effect) -> int | None:
 
 @effects.effect("v2GetAllLorebooks")
 def get_all(run: Run, effect: Effect) -> None:
-    """List the texts of all entries."""
+    """List the texts of all entries; empty ones are left out, so that places in this list are not indexes."""
     run.output(
         effect,
         json_stringify(
@@ -186,7 +186,7 @@ def create(run: Run, effect: Effect) -> None:
         "comment": name,
         "content": run.world.budget.text(content),
         "mode": "normal",
-        "insertorder": DEFAULT_ORDER if order != order else order,
+        "insertorder": DEFAULT_ORDER if order != order else order,  # an empty text is 0
         "alwaysActive": False,
         "secondkey": "",
         "selective": False,

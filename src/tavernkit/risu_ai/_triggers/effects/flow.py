@@ -41,7 +41,7 @@ def if_variable(run: Run, effect: Effect) -> int | None:
 def if_value(run: Run, effect: Effect) -> int | None:
     """Continue if a comparison with a variable or a text is true, else after the block."""
     source = run.cbs(effect.fields.get("source"))
-    if effect.fields.get("sourceType") == "var":
+    if effect.fields.get("sourceType") == "var":  # elsewhere, a variable is what has no type
         source = run.get(source)
     target = run.value(effect, "target")
     return None if compare(source, effect.fields.get("condition"), target) else effect.jump
@@ -132,7 +132,7 @@ def update_screen(run: Run, effect: Effect) -> None:
 @effects.effect("v2UpdateChatAt")
 def update_message(run: Run, effect: Effect) -> None:
     """Draw a message again."""
-    run.world.reload_message(effect.fields.get("index", UNDEFINED))
+    run.world.reload_message(effect.fields.get("index", UNDEFINED))  # not expanded
 
 
 _VARIABLE = re.compile(r"\$([a-zA-Z0-9_]+)")

@@ -144,6 +144,7 @@ function getLoreBooks(id, name) return decode(getLoreBooksMain(id, name)) end
 
 function loadLoreBooks(id) return decode(await(loadLoreBooksMain(id))) end
 
+-- Without low level access there is nothing to decode, which raises, as in RisuAI.
 function LLM(id, messages, multimodal) return decode(await(LLMMain(id, encode(messages), multimodal or false))) end
 
 function axLLM(id, messages, multimodal) return decode(await(axLLMMain(id, encode(messages), multimodal or false))) end
@@ -152,6 +153,7 @@ function getCharacterImage(id) return await(getCharacterImageMain(id)) end
 
 function getPersonaImage(id) return await(getPersonaImageMain(id)) end
 
+-- A variable that is not set reads as `null`, which is nil; other text that is not JSON raises.
 function getState(id, name) return decode(getChatVar(id, "__" .. name)) end
 
 function setState(id, name, value) setChatVar(id, "__" .. name, encode(value)) end
