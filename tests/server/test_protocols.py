@@ -302,6 +302,23 @@ async def test_a_repeated_request_gets_the_same_response(start: StartApp, stream
     assert (len(model.requests), len(listed)) == (4, 1)
 
 
+def test_a_repeated_call_of_a_tool_is_streamed_again_in_every_protocol(loopback: Loopback) -> None:
+    model = ScriptedModel(calls(tool_call("roll", {"sides": 6}, id="c1")), repeat_last=True)
+    messages: Any = {"model": "aria", "messages": HELLO, "max_tokens": 50}
+    with loopback(model) as url, openai_of(url) as client, claude_of(url) as claude:
+        for _ in range(2):
+            with client.chat.completions.stream(**messages, extra_headers={"Idempotency-Key": "a"}) as chat:
+                call: Any = (chat.get_final_completion().choices[0].message.tool_calls or [])[0]
+            assert (call.id, call.function.name, json.loads(call.function.arguments)) == ("c1", "roll", {"sides": 6})
+            with client.responses.stream(model="aria", input="Hi", extra_headers={"Idempotency-Key": "b"}) as events:
+                done: Any = [event for event in events if event.type == "response.output_item.done"]
+            assert [(each.item.name, json.loads(each.item.arguments)) for each in done] == [("roll", {"sides": 6})]
+            with claude.messages.stream(**messages, extra_headers={"Idempotency-Key": "c"}) as stream:
+                [block] = stream.get_final_message().content
+            assert (block.type, block.name, block.input, block.id) == ("tool_use", "roll", {"sides": 6}, "c1")
+    assert len(model.requests) == 3
+
+
 async def test_a_repeated_message_has_the_same_id(start: StartApp) -> None:
     body = {"model": "aria", "max_tokens": 9, "messages": HELLO}
     async with start(ScriptedModel("One.")) as client:

@@ -17,7 +17,7 @@ from tavernkit.models import ReplyPiece
 from tavernkit.server.api.dependencies import SafeJSONResponse, TheCaller
 from tavernkit.server.api.openai import Asked, ask, translated_request
 from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOptions
-from tavernkit.server.api.replies import EventStream, interruption, stream_error
+from tavernkit.server.api.replies import EventStream, interruption, stored_piece, stream_error
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
 from tavernkit.server.upstreams.listeners import SpeakerChange
@@ -233,8 +233,8 @@ async def _events(asked: Asked, pieces: AsyncGenerator[ReplyPiece | SpeakerChang
         yield _event("error", error_body(stream_error(error)))
         return
     response = outcome.response
-    if not blocks.begun and response.get("text"):  # a stored answer, which is not streamed again
-        for event in blocks.events(ReplyPiece(text=str(response["text"]))):
+    if not blocks.begun:  # a stored answer, which is not streamed again
+        for event in blocks.events(stored_piece(response)):
             yield event
     if (end := blocks.end()) is not None:
         yield end

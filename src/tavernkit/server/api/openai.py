@@ -36,8 +36,8 @@ from tavernkit.server.api.replies import (
     interruption,
     piece_delta,
     piece_logprobs,
+    stored_piece,
     summed_usage,
-    tool_deltas,
     until_done,
 )
 from tavernkit.server.errors import ServiceError, not_found
@@ -210,11 +210,9 @@ async def _choice(
         yield writer.error(error)
         return
     response = outcome.response
-    if said is None:  # nothing was streamed: it is a stored answer
-        if response["text"]:
-            yield writer.delta({"content": response["text"]})
-        for delta in tool_deltas(response):
-            yield writer.delta(delta)
+    # If nothing was streamed, it is a stored answer.
+    if said is None and (delta := piece_delta(stored_piece(response))) is not None:
+        yield writer.delta(delta)
     if (broken := interruption(outcome)) is not None:
         yield writer.error(broken)
         return

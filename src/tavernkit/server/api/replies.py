@@ -12,8 +12,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tavernkit import Plan
-from tavernkit._values import Json, JsonObject, is_list, is_object, thaw_object
+from tavernkit._values import Json, JsonObject, is_object, thaw_object
 from tavernkit.models import ReplyPiece, ToolCallPiece
+from tavernkit.models._readers import OpenAIReader
 from tavernkit.models._reply import CUSTOM
 from tavernkit.server.api.session_types import TurnOut
 from tavernkit.server.errors import ServiceError, server_failure
@@ -280,11 +281,11 @@ def call_delta(piece: ToolCallPiece) -> JsonObject:
     return {"index": piece.index, **extra, kind: called, **head}
 
 
-def tool_deltas(response: JsonObject) -> list[JsonObject]:
-    """Return the tool calls of an answer as deltas."""
-    calls = response.get("tool_calls")
-    listed = [call for call in calls if is_object(call)] if is_list(calls) else []
-    return [{"tool_calls": [{"index": index, **call}]} for index, call in enumerate(listed)]
+def stored_piece(response: JsonObject) -> ReplyPiece:
+    """Return a stored answer as one piece: a repeated request has no other pieces to stream."""
+    message = {key: response.get(key) for key in ("refusal", "tool_calls")}
+    message |= {"content": response.get("text"), "reasoning_content": response.get("reasoning")}
+    return OpenAIReader().read({"choices": [{"message": message}]})
 
 
 def explanation(plan: Plan) -> JsonObject:

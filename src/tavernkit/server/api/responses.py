@@ -20,7 +20,7 @@ from tavernkit.server.api.dependencies import Caller, ChatClient, SafeJSONRespon
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.openai import Asked, ask, parse_model, translated_request
 from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOptions
-from tavernkit.server.api.replies import EventStream, interruption, stream_error
+from tavernkit.server.api.replies import EventStream, interruption, stored_piece, stream_error
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.library.models import model_name
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
@@ -314,7 +314,7 @@ class _Writer:
             return
         response = outcome.response
         if not streamed:
-            for event in self._piece(ReplyPiece(text=str(response.get("text") or ""))):
+            for event in self._piece(stored_piece(response)):
                 yield event
         for event in self._end_item():
             yield event
