@@ -7,7 +7,6 @@ import threading
 from collections.abc import Sequence
 from operator import itemgetter
 
-from tavernkit._arguments import require
 from tavernkit._text.js_values import to_number
 from tavernkit._values import Json, LRUCache
 from tavernkit.silly_tavern._world_info.book import tell_problem
@@ -144,8 +143,6 @@ class WorldInfoEngine:
 
     def scan(self, scan_input: ScanInput) -> WorldInfoResult:
         """Scan a chat."""
-        require("scan_input", scan_input, ScanInput)
-        require("books", scan_input.books, SelectedBooks, "SelectedBooks, such as SelectedBooks(global_=(book,))")
         compiled = self._books(scan_input.books, scan_input.settings)
         for problem in compiled.problems:
             tell_problem(scan_input.warn, problem)

@@ -12,7 +12,15 @@ from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import Undefined, js_lower, number_to_string, to_number, to_string, trim
 from tavernkit._values import Json
 from tavernkit.lore import no_key_found
-from tavernkit.silly_tavern._world_info.candidates import LASTING_RULES, RANK, Reason, Verdict, blocked, secondary_logic
+from tavernkit.silly_tavern._world_info.candidates import (
+    LASTING_RULES,
+    RANK,
+    PassType,
+    Reason,
+    Verdict,
+    blocked,
+    secondary_logic,
+)
 from tavernkit.silly_tavern._world_info.entry import Entry, find_plain, may_hold_macro, parse_regex_key
 from tavernkit.silly_tavern._world_info.limits import MAX_HINT_CHARS, MAX_SCAN_DEPTH
 from tavernkit.silly_tavern._world_info.matching import KeyMatch, Origin, Piece
@@ -234,7 +242,7 @@ def _cooldown(scan: Scan, entry: Entry, verdict: Verdict) -> str:
 
 
 def _level(scan: Scan, entry: Entry, verdict: Verdict) -> str:
-    levels = [to_string(state.level) for state in scan.states if state.type == 2]
+    levels = [to_string(state.level) for state in scan.states if state.type is PassType.RECURSION]
     reached = levels[-1] if levels else "0"
     return f"waits for level {to_string(entry.delay_until_recursion)} of recursion; level {reached} was reached"
 

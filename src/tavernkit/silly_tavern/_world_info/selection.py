@@ -85,7 +85,7 @@ class WorldInfoSettings:
         def number(name: str, default: float) -> float:
             given = data.get(f"world_info_{name}", UNDEFINED)
             read = float(default) if given is UNDEFINED else to_number(given)
-            if read != read:
+            if math.isnan(read):
                 warn(f"world_info_{name} should be a number, not {shown(given)}; {default} is used")
                 return default
             return int(read) if read.is_integer() else read
@@ -287,7 +287,7 @@ def list_entries(books: SelectedBooks, strategy: float, warn: Warn) -> list[List
 def token_limit(settings: WorldInfoSettings, max_context: float) -> float:
     """Return the token budget of lore: a percentage of the context, at least 1, at most the cap if there is one."""
     limit = js_round(settings.budget * max_context / 100)
-    limit = limit if limit and limit == limit else 1
+    limit = 1 if not limit or math.isnan(limit) else limit
     if settings.budget_cap > 0 and limit > settings.budget_cap:
         limit = settings.budget_cap
     return int(limit) if float(limit).is_integer() else limit
