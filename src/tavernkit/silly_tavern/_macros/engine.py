@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._macros import size_of
 from tavernkit._text.traced import join, plain
@@ -100,14 +99,13 @@ class Expander(ABC):
             user_name: Replaces the environment's user name.
             character_name: Replaces the environment's character name.
             group: Replaces the environment's ``{{group}}``.
-            card: False to make the macros of the character card empty.
+            card: False to make the macros of the character card empty (with the legacy engine: to leave them).
             leave: Macros that stay without a warning, for callers that replace them themselves.
             post_process: Changes the result of each macro.
 
         Raises:
             MacroError: Something is wrong with the text, in strict mode.
         """
-        _check(text, environment)
         if self.is_plain(text):
             return text
         overrides = Overrides(
@@ -138,7 +136,6 @@ class Expander(ABC):
             environment: The data that macros read.
             overrides: Values that replace the environment's own.
         """
-        _check(text, environment)
         if self.is_plain(text):
             return MacroResult(text)
         diagnostics: list[Diagnostic] = []
@@ -159,11 +156,6 @@ class Expander(ABC):
     def is_plain(self, text: str) -> bool:
         """Return True if expanding the text has no effect."""
         return not text
-
-
-def _check(text: object, environment: object) -> None:
-    require("text", text, str)
-    require("environment", environment, MacroEnvironment)
 
 
 def evaluate(document: Document, run: Run) -> str:

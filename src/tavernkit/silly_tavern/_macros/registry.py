@@ -9,7 +9,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._values import counted
 from tavernkit.errors import ConfigError, Warn, log_warning
@@ -118,7 +117,6 @@ class MacroDefinition:
             raise ConfigError(f"macro {self.name!r} needs a handler", code="INVALID_MACRO")
         seen_optional = False
         for each in self.args:
-            require(f"an argument of macro {self.name!r}", each, MacroArgument)
             if not each.types or not _TYPES.issuperset(each.types):
                 raise ConfigError(
                     f"argument {each.name!r} of macro {self.name!r} must have types from {', '.join(sorted(_TYPES))}",

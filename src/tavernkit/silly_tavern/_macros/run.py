@@ -54,7 +54,7 @@ class Overrides:
     original: str | None = None
     """The text for ``{{original}}``, which can be used once."""
     card: bool = True
-    """False if macros of the card's fields stay as they are."""
+    """False if macros of the card's fields are empty; the legacy engine leaves them as they are."""
     macros: Mapping[str, DynamicMacro] | None = None
     """More macros for this expansion, by name."""
     post_process: PostProcess | None = None
@@ -131,7 +131,7 @@ class Expansion(ABC):
         return MeteredVariables(self.environment.variables, self)
 
     def close(self) -> None:
-        """Let go of the texts of the card, which hold this expansion: memory is free at once, without a search."""
+        """Drop the texts of the card, which refer to this expansion, so that its memory is freed at once."""
         self._cards = None
 
     @abstractmethod

@@ -80,7 +80,7 @@ class RegexScript:
     run_on_edit: bool
     """True to also run when a message is edited."""
     macro_mode: MacroMode
-    """True if macros in the pattern are expanded, and escaped."""
+    """Whether macros in the pattern are expanded, and whether their values are escaped."""
     min_depth: float | None
     """The smallest depth of messages that it runs on; None for any."""
     max_depth: float | None
