@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tavernkit.silly_tavern import ChatMessage
 from tests.silly_tavern.scene import card
 from tests.silly_tavern.test_assembly import chat
 from tests.silly_tavern.text_completion.scene import build
@@ -88,3 +89,11 @@ def test_a_chat_without_room_leaves_the_alignment_alone_with_the_reply_line() ->
     aligned = MARKED.replace(user_alignment_message="Go")
     assert written(1, instruct=aligned, history=chat("x" * 90)) == "<fu>\nGo\n<lb>\n"
     assert written(1, instruct=aligned, history=chat(">" + "x" * 90)) == ""
+
+
+def test_continuing_a_message_that_is_written_as_nothing_drops_nothing() -> None:
+    bare = MARKED.replace(
+        output_sequence="", last_output_sequence="", output_suffix="", wrap=False, user_alignment_message="Go"
+    )
+    history = [*chat("x" * 90), ChatMessage(name="Lyra")]
+    assert written(1, instruct=bare, history=history, generation_type="continue") == "<fu>Go"

@@ -99,7 +99,8 @@ class _Assembly:
         continued: list[HistoryItem] = []
         if layout.continuing and len(self.items) > 1:
             continued = [self.items[0]]
-            result.continued = continued[0].segments
+            # One that is written as nothing is not sent, so the prompt ends like any other.
+            result.continued = continued[0].segments if continued[0].text else []
             self.first = 1
         if layout.history_cut is None or not self.keep_from_cut(layout.history_cut):
             self.fill_history()
