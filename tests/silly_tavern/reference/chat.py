@@ -9,7 +9,7 @@ from typing import Any
 from tavernkit.silly_tavern import Preset
 from tavernkit.silly_tavern._token_counting.messages import counting_rule, new_counter
 from tests.silly_tavern.reference.scenes import USER, Scene
-from tests.silly_tavern.reference.turn import DEPTH_PROMPT, NOTE, PERSONA, Turn, role_of, trim
+from tests.silly_tavern.reference.turn import NOTE, Turn, role_of, trim
 
 ROLES = ("system", "user", "assistant")
 FIRST = ("worldInfoBefore", "main", "worldInfoAfter", "charDescription", "charPersonality", "scenario")
@@ -46,7 +46,7 @@ class ChatReference:
 
     def build(self) -> tuple[list[Scene], int, bool]:
         """Return the messages, what is left of the budget, and if something that must be there did not fit."""
-        blocks = self.turn.example_blocks("<START>\n")
+        blocks = self.turn.all_example_blocks("<START>\n")
         self.examples = [] if self.turn.power_user["strip_examples"] else [self._example(block) for block in blocks]
         self._collect()
         self._merge_all()
@@ -110,8 +110,8 @@ class ChatReference:
     def _merge_all(self) -> None:
         turn, preset = self.turn, self.preset
         own = {
-            "worldInfoBefore": "",
-            "worldInfoAfter": "",
+            "worldInfoBefore": self._lore(0),
+            "worldInfoAfter": self._lore(1),
             "charDescription": turn.description,
             "charPersonality": self._formatted("personality", turn.personality),
             "scenario": self._formatted("scenario", turn.scenario),
@@ -132,9 +132,13 @@ class ChatReference:
         numbers = sorted((key for key in turn.registry if key.isdigit()), key=int)
         for key in [*numbers, *(key for key in turn.registry if not key.isdigit())]:
             found = turn.registry[key]
-            if key not in (*NAMED, DEPTH_PROMPT, PERSONA) and found["value"] and _side(found):
+            if key not in NAMED and found["value"] and _side(found):
                 identifier = re.sub(r"[^A-Za-z0-9_]", "_", key)
                 self._merge(identifier, found["value"], _role(found), side=_side(found), extension=True)
+
+    def _lore(self, position: int) -> str:
+        text, wi_format = "\n".join(self.turn.lore_at(position)), self.preset["wi_format"]
+        return wi_format.replace("{0}", text) if text and trim(wi_format) else text
 
     def _formatted(self, name: str, text: str) -> str:
         template = self.preset[f"{name}_format"]

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from tavernkit.cards import Character, User
-from tavernkit.silly_tavern import Group, Persona, Preset, Settings
+from tavernkit.silly_tavern import Group, Persona, Preset, Settings, WorldBook
 
 Scene = dict[str, Any]
 
@@ -111,6 +111,7 @@ class _Scenes:
             "continue_nudge_prompt": self.counted("[Continue: {{lastChatMessage}}]", "", "[go]"),
             "group_nudge_prompt": self.counted("", "[as {{char}}]"),
             "scenario_format": self.one("{{scenario}}", "S: {{scenario}}", ""),
+            "wi_format": self.one("{0}", "{0}", "[{0}] {1}", " ", ""),
             "personality_format": self.counted("{{personality}}", "", "fixed"),
             "continue_prefill": self.maybe(0.4),
             "continue_postfix": self.one(" ", "", "\n"),
@@ -141,6 +142,25 @@ class _Scenes:
             for key in self.random.sample(keys, self.random.randint(0, 4))
         ]
 
+    def lore(self) -> list[Scene]:
+        """Entries that are always active, whatever the chat and the budget; no two have the same order."""
+        count = self.one(0, 0, self.random.randint(1, 6))
+        return [
+            {
+                "uid": uid,
+                "key": [],
+                "constant": True,
+                "ignoreBudget": True,
+                "preventRecursion": True,
+                "content": self.text().replace(COUNTER, "z"),
+                "order": order,
+                "position": self.one(0, 1, 2, 3, 4, 5, 6),
+                "depth": self.one(0, 1, 4),
+                "role": self.one(0, 1, 2),
+            }
+            for uid, order in enumerate(self.random.sample(range(200), count))
+        ]
+
     def scene(self) -> Scene:
         in_group = self.maybe(0.25)
         context, response = self.one(8000, 8000, self.random.randint(20, 600)), self.one(0, 10)
@@ -157,6 +177,8 @@ class _Scenes:
             "members": MEMBERS if in_group else (),
             "chat": chat,
             "message": self.one("", "", self.text(odd=0)),
+            "lore": self.lore(),
+            "skip_world_info_registration": self.maybe(0.1),
             "quiet_prompt": self.one("", "", "", self.counted("Tell.")),
             "power_user": {
                 "user_prompt_bias": self.one("", "", "Start "),
@@ -203,7 +225,8 @@ class _Scenes:
 
     def text_scene(self) -> Scene:
         parameters = ["system", "description", "personality", "scenario", "persona", "mesExamples"]
-        parameters = self.random.sample([*parameters, "anchorBefore", "anchorAfter"], self.random.randint(0, 8))
+        parameters += ["wiBefore", "loreAfter", "anchorBefore", "anchorAfter"]
+        parameters = self.random.sample(parameters, self.random.randint(0, len(parameters)))
         end = self.one("", "", "end", "end \n")
         scene, sequence = self.scene(), self.sequence
         scene["power_user"] |= {
@@ -288,6 +311,8 @@ def inputs(scene: Scene) -> dict[str, Any]:
         "chat_metadata": scene["metadata"],
         "extension_prompts": scene["extension_prompts"],
         "quiet_prompt": scene["quiet_prompt"],
+        "books": [WorldBook.from_json({"entries": {str(each["uid"]): each for each in scene["lore"]}}, name="lore")],
+        "skip_world_info_registration": scene["skip_world_info_registration"],
         "warn": None,
     }
     if scene["members"]:

@@ -43,7 +43,7 @@ class TextReference:
         """Return the prompt and the stop strings."""
         separator = self.template["example_separator"]
         self.heading = f"{self.turn.expand(separator)}\n" if separator else ""
-        blocks = self.turn.example_blocks("<START>\n" if self.in_instruct else self.heading)
+        blocks = self.turn.all_example_blocks("<START>\n" if self.in_instruct else self.heading)
         self.examples = self._written_examples(blocks) if self.in_instruct else blocks
         self._write_story()
         if self.power_user["strip_examples"]:
@@ -125,6 +125,8 @@ class TextReference:
             "personality": turn.personality,
             "scenario": turn.scenario,
             "persona": turn.persona if self.scene["persona"]["position"] == 0 else "",
+            "wiBefore": "\n".join(turn.lore_at(0)),
+            "loreAfter": "\n".join(turn.lore_at(1)),
             "anchorBefore": self._anchor(2),
             "anchorAfter": self._anchor(0),
             "mesExamples": "".join(self.examples),

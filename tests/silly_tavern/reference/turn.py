@@ -40,6 +40,7 @@ class Turn:
         self._read_card()
         self._show_first_message()
         self.core = self._core()
+        self.lore = [each for each in sorted(scene["lore"], key=lambda each: each["order"]) if each["content"]]
         self.registry = self._registry()
 
     def expand(self, text: str) -> str:
@@ -132,12 +133,25 @@ class Turn:
         turns = 1 if interval == 1 else sum(bool(message.get("is_user")) for message in self.chat)
         due = turns > 0 and interval > 0 and turns >= interval and turns % interval == 0
         note, description = (metadata["note_prompt"] if due else ""), persona["description"]
+        if due and (self.lore_at(2) or self.lore_at(3)):
+            top, bottom = ("\n".join(self.lore_at(position)) for position in (2, 3))
+            note = f"{top}\n{note}\n{bottom}"
+            note = note.removeprefix("\n").removesuffix("\n")
         if due and description:
             note = {2: f"{description}\n{note}", 3: f"{note}\n{description}"}.get(persona["position"], note)
         found[NOTE] = {key: metadata[f"note_{key}"] for key in ("position", "depth", "role")} | {"value": note}
+        if not scene["skip_world_info_registration"]:
+            for depth, role in {(each["depth"], each["role"]) for each in self.lore if each["position"] == 4}:
+                text = "\n".join(self.lore_at(4, depth=depth, role=role))
+                found[f"customDepthWI_{depth}_{role}"] = _at_depth(text, depth, role)
         if description and persona["position"] == 4:
             found[PERSONA] = _at_depth(description, persona["depth"], persona["role"])
         return found
+
+    def lore_at(self, position: int, **place: int) -> list[str]:
+        """Return the texts of the entries at a position, in ascending order."""
+        wanted = {"position": position, **place}
+        return [self.expand(each["content"]) for each in self.lore if wanted.items() <= each.items()]
 
     def in_chat(self, depth: int, role: int) -> list[str]:
         """Return the registered texts at a depth of the chat."""
@@ -154,8 +168,15 @@ class Turn:
         """Return the depths at which texts are registered."""
         return {each["depth"] for each in self.registry.values() if each["position"] == 1}
 
-    def example_blocks(self, heading: str) -> list[str]:
-        text = self.examples
+    def all_example_blocks(self, heading: str) -> list[str]:
+        """Return the blocks of the card with those of lore around them, each in front of or behind all others."""
+        blocks = self.example_blocks(self.examples, heading)
+        for entry in self.lore:
+            own = self.example_blocks(self.of_card(self.expand(entry["content"])), heading)
+            blocks = {5: [*own, *blocks], 6: [*blocks, *own]}.get(entry["position"], blocks)
+        return blocks
+
+    def example_blocks(self, text: str, heading: str) -> list[str]:
         if text in ("", "<START>"):
             return []
         if not text.startswith("<START>"):
