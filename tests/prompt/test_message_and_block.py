@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
-from tavernkit.errors import ConfigError
-from tavernkit.prompt import Block, Message, Plan
+from tavernkit.prompt import Block, Message
 
 
 def test_message_to_dict_leaves_out_an_empty_name() -> None:
@@ -64,29 +62,3 @@ def test_block_hands_its_message_metadata_to_the_message() -> None:
     assert dict(message.metadata or {}) == {"tool_call_id": "c1"}
     assert block.source == {"kind": "history"}
     assert block.to_dict()["metadata"] == {"source": {"kind": "history"}}
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"role": 5}, "role must be text"),
-        ({"content": None}, "content must be text, not None"),
-        ({"attachments": "picture.png"}, "attachments must be a list"),
-        ({"metadata": [("a", 1)]}, "metadata must be a mapping"),
-    ],
-)
-@pytest.mark.parametrize("kind", [Message, Block])
-def test_wrong_types_are_refused(kind: Any, fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=f"{kind.__name__}.{said}"):
-        kind(**{"role": "user", "content": "Hi", **fields})
-
-
-def test_texts_instead_of_lists_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"Message\.swipes must be a list of texts, .* put it in a list"):
-        Message("user", "Hi", swipes="Hi")
-    with pytest.raises(ConfigError, match=r"Block\.tags must be a list of texts"):
-        Block("user", "Hi", tags="mine")
-    with pytest.raises(ConfigError, match=r"Block\.depth must be a whole number"):
-        Block("user", "Hi", depth=None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ConfigError, match="block must be a Block"):
-        Plan().append_block("Hi")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from datetime import date
 from operator import attrgetter
 from typing import TypeAlias
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass, short_repr
 from tavernkit._text.coerce import trim_blanks
 from tavernkit._text.traced import added, join
-from tavernkit._values import (
-    EMPTY_OBJECT,
-    FrozenJson,
-    FrozenObject,
-    JsonObject,
-    freeze,
-    freeze_object,
-    is_mapping,
-    is_sequence,
-    thaw,
-)
+from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze, freeze_object, thaw
 from tavernkit.errors import ConfigError
 
 SendDate: TypeAlias = date | int | float | str
@@ -63,13 +52,12 @@ class Message:
         rest = (self.name, self.swipes, self.swipe_id, self.send_date, self.attachments, self.metadata)
         if type(self.role) is str and type(self.content) is str and rest == _NOTHING:
             return  # most messages have nothing else, and they are made by the thousand
-        _check_texts(self)
         if self.swipes is not None:
-            object.__setattr__(self, "swipes", _texts("Message.swipes", self.swipes))
+            object.__setattr__(self, "swipes", tuple(self.swipes))
         if self.attachments is not None:
-            object.__setattr__(self, "attachments", _frozen_list("Message.attachments", self.attachments))
+            object.__setattr__(self, "attachments", freeze(self.attachments))
         if self.metadata is not None:
-            object.__setattr__(self, "metadata", _frozen_object("Message.metadata", self.metadata))
+            object.__setattr__(self, "metadata", freeze_object(self.metadata))
 
     def replace(self, **changes: object) -> Message:
         """Return a changed copy."""
@@ -90,31 +78,6 @@ class Message:
             if value is not None:
                 plain[one.name] = value.isoformat() if isinstance(value, date) else thaw(value)
         return plain
-
-
-def _check_texts(made: Message | Block) -> None:
-    # Here and below, ``require()`` only writes the message: it would take longer than making the rest.
-    if not (isinstance(made.role, str) and isinstance(made.content, str)):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-        for name in ("role", "content"):
-            require(f"{type(made).__name__}.{name}", getattr(made, name), str)
-
-
-def _texts(name: str, value: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(value, str):
-        require(name, value, Sequence[str])
-    return tuple(value)
-
-
-def _frozen_list(name: str, value: Sequence[FrozenJson]) -> FrozenJson:
-    if not is_sequence(value):
-        require(name, value, Sequence[object])
-    return freeze(value)
-
-
-def _frozen_object(name: str, value: FrozenObject) -> FrozenObject:
-    if not is_mapping(value):
-        require(name, value, Mapping[str, object])
-    return freeze_object(value)
 
 
 def _new_id() -> str:
@@ -163,21 +126,16 @@ class Block:
     """What else is known of the block, such as its provenance."""
 
     def __post_init__(self) -> None:
-        _check_texts(self)
-        if not isinstance(self.depth, int):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            require("Block.depth", self.depth, int)
         if self.depth < 0:
             raise ConfigError(f"Block.depth must be 0 or more, not {self.depth}")
         if self.attachments is not None:
-            object.__setattr__(self, "attachments", _frozen_list("Block.attachments", self.attachments))
+            object.__setattr__(self, "attachments", freeze(self.attachments))
         if self.message_metadata is not None:
-            object.__setattr__(
-                self, "message_metadata", _frozen_object("Block.message_metadata", self.message_metadata)
-            )
+            object.__setattr__(self, "message_metadata", freeze_object(self.message_metadata))
         if self.tags:
-            object.__setattr__(self, "tags", _texts("Block.tags", self.tags))
+            object.__setattr__(self, "tags", tuple(self.tags))
         if self.metadata is not EMPTY_OBJECT:
-            object.__setattr__(self, "metadata", _frozen_object("Block.metadata", self.metadata))
+            object.__setattr__(self, "metadata", freeze_object(self.metadata))
 
     def replace(self, **changes: object) -> Block:
         """Return a changed copy with the same id (unless the id is changed)."""

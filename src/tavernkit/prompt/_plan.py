@@ -12,7 +12,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, overload
 
-from tavernkit._arguments import require
 from tavernkit._atomic import write_atomically
 from tavernkit._dataclass import dataclass, replaced
 from tavernkit._values import EMPTY_OBJECT, FrozenObject, JsonObject, counted, freeze_object, thaw
@@ -409,7 +408,6 @@ class Plan:
         return "\n\n".join(dump_block(block) for block in self.blocks)
 
     def _insert(self, position: int, block: Block) -> Plan:
-        require("block", block, Block)
         return self.with_blocks((*self.blocks[:position], block, *self.blocks[position:]))
 
     def _prepared(self, *, squash: bool) -> list[Message]:
