@@ -203,7 +203,7 @@ def _variable_passes(word: str, scope: str) -> Sequence[Pass]:
     def decrement(run: LegacyRun, groups: Sequence[str]) -> str:
         return to_string(variables.add(run.variables, trim(groups[0]), -1.0, scope))
 
-    # Values of these three are written as JavaScript does, not as JSON: a list as `a,b`.
+    # Here and in the two above, values are written as JavaScript does, not as JSON: a list as `a,b`.
     def read(run: LegacyRun, groups: Sequence[str]) -> str:
         return to_string(variables.read(run.variables, trim(groups[0]), scope))
 

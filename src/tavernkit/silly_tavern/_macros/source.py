@@ -226,7 +226,7 @@ TextProcessor: TypeAlias = Callable[[str, MacroEnvironment], str]
 """Changes a whole text."""
 
 ELSE_MARKER = "\x00\x1fELSE\x1f\x00"
-"""The result of a stray ``{{else}}``, removed at the end; a macro around it that changes it lets it through."""
+"""The result of a stray ``{{else}}``. It is removed at the end, unless a macro around it has changed it."""
 
 DEFAULT_PRIORITY = 100
 """The default priority of a processor; 0 to 50 are the engine's own."""
