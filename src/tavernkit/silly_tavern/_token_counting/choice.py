@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import TypeAlias, TypeVar
 
 from tavernkit._dataclass import dataclass
 from tavernkit._values import is_mapping
 from tavernkit.errors import log_warning
 from tavernkit.silly_tavern._token_counting.vocabularies import ESTIMATE, load_vocabulary
 
-Patterns = tuple[tuple[str, str], ...]
+Patterns: TypeAlias = tuple[tuple[str, str], ...]
+Numbers: TypeAlias = tuple[tuple[str, int], ...]
+T = TypeVar("T")
 
 MODEL_ITSELF = ""
 """In a table: the tokenizer's name is the model's."""
@@ -210,7 +213,7 @@ def listed_tokenizer(model: str, model_list: Sequence[Mapping[str, object]]) -> 
     return ""
 
 
-def first_match(text: str, patterns: Patterns) -> str | None:
+def first_match(text: str, patterns: Sequence[tuple[str, T]]) -> T | None:
     """Return the value of the first pattern that matches a text."""
     return next((value for pattern, value in patterns if fnmatchcase(text, pattern)), None)
 
@@ -252,22 +255,22 @@ NOT_CONNECTED = "no_connection"
 REMOTE_TYPES = frozenset({"ooba", "tabby", "koboldcpp", "llamacpp", "vllm", "aphrodite"})
 """Backends that count for themselves."""
 
-_NOVEL: Patterns = (("*clio*", "4"), ("*kayra*", "5"), ("*erato*", "12"))
-_DREAMGEN: Patterns = (("lucid-v1-extra-large*", "12"), ("lucid-v1-max*", "12"))
-_MODELS: Patterns = (
-    ("*llama3*", "12"),
-    ("*llama-3*", "12"),
-    ("*mistral*", "7"),
-    ("*mixtral*", "7"),
-    ("*gemma*", "13"),
-    ("*nemo*", "17"),
-    ("*pixtral*", "17"),
-    ("*deepseek*", "18"),
-    ("*yi*", "8"),
-    ("*jamba*", "14"),
-    ("*command-r*", "16"),
-    ("*command-a*", "19"),
-    ("*qwen2*", "15"),
+_NOVEL: Numbers = (("*clio*", 4), ("*kayra*", 5), ("*erato*", 12))
+_DREAMGEN: Numbers = (("lucid-v1-extra-large*", 12), ("lucid-v1-max*", 12))
+_MODELS: Numbers = (
+    ("*llama3*", 12),
+    ("*llama-3*", 12),
+    ("*mistral*", 7),
+    ("*mixtral*", 7),
+    ("*gemma*", 13),
+    ("*nemo*", 17),
+    ("*pixtral*", 17),
+    ("*deepseek*", 18),
+    ("*yi*", 8),
+    ("*jamba*", 14),
+    ("*command-r*", 16),
+    ("*command-a*", 19),
+    ("*qwen2*", 15),
 )
 _OPENROUTER = {"Llama2": 3, "Llama3": 12, "Yi": 8, "Mistral": 7, "Gemini": 13, "Claude": 11, "Cohere": 16, "Qwen": 15}
 
@@ -298,7 +301,7 @@ def best_match(backend: TextBackend) -> int:
     """Return the tokenizer of the setting "best match"."""
     api = backend.main_api
     if api == "novel":
-        return int(first_match(backend.model, _NOVEL) or NONE)
+        return first_match(backend.model, _NOVEL) or NONE
     if api not in ("kobold", "koboldhorde", "textgenerationwebui"):
         return NONE
     if not backend.failed and backend.online != NOT_CONNECTED:
@@ -308,7 +311,7 @@ def best_match(backend: TextBackend) -> int:
     if api != "textgenerationwebui":
         return LLAMA  # whatever the model
     model = "tgi" if backend.type == "huggingface" else backend.model or backend.online
-    return int(first_match(model.lower(), _MODELS) or LLAMA)
+    return first_match(model.lower(), _MODELS) or LLAMA
 
 
 def _connected(backend: TextBackend) -> int | None:
@@ -323,7 +326,7 @@ def _connected(backend: TextBackend) -> int | None:
             return 14
         return _OPENROUTER.get(listed_tokenizer(backend.model, backend.model_list), OPENAI)
     if backend.type == "dreamgen":
-        return int(first_match(backend.model, _DREAMGEN) or MISTRAL)
+        return first_match(backend.model, _DREAMGEN) or MISTRAL
     return None
 
 
