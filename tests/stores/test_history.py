@@ -100,7 +100,13 @@ def test_messages_of_openai_keep_their_tool_calls_and_parts() -> None:
     assert [to_message({"role": "user", "content": each}).content for each in contents] == ["Hi", "true", "1.5", "a\nb"]
 
 
-@pytest.mark.parametrize("bad", [5, "text", {"role": "user"}, {"content": "x"}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *(5, "text", {"role": "user"}, {"content": "x"}),
+        *({"role": "user", "content": "x", key: "y"} for key in ("metadata", "attachments", "swipes")),
+    ],
+)
 def test_what_is_no_message_is_refused(bad: object) -> None:
     with pytest.raises(ConfigError, match="message"):
         to_message(bad)  # type: ignore[arg-type]

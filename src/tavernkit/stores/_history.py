@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol, TypeAlias, cast, runtime_checkable
 
+from tavernkit._arguments import require
 from tavernkit._values import is_mapping, is_sequence
 from tavernkit.dialects._messages import read_content
 from tavernkit.errors import ConfigError
@@ -167,6 +168,12 @@ def _from_mapping(value: Mapping[str, object]) -> Message:
         raise ConfigError(f"a message needs role and content; these keys were given: {', '.join(map(str, value))}")
     text, parts = read_content(content)
     name, metadata, attachments = value.get("name"), value.get("metadata"), value.get("attachments")
+    swipes = value.get("swipes")
+    if metadata is not None and not is_mapping(metadata):
+        require("metadata of a message", metadata, Mapping[str, object])
+    for what, given in (("attachments", attachments), ("swipes", swipes)):
+        if given is not None and not is_sequence(given):
+            require(f"{what} of a message", given, Sequence[object])
     if openai and (metadata is None or is_mapping(metadata)):
         metadata = {**openai, **(metadata or {})}
     if parts and (attachments is None or is_sequence(attachments)):
@@ -175,11 +182,11 @@ def _from_mapping(value: Mapping[str, object]) -> Message:
         role=str(role).strip().lower(),
         content=text,
         name=None if name is None else str(name),
-        swipes=value.get("swipes"),  # pyright: ignore[reportArgumentType]  # checked by Message
-        swipe_id=_first(value, "swipe_id", "swipeId"),  # pyright: ignore[reportArgumentType]  # checked by Message
-        send_date=_first(value, "send_date", "sendDate"),  # pyright: ignore[reportArgumentType]  # checked by Message
-        attachments=attachments,  # pyright: ignore[reportArgumentType]  # checked by Message
-        metadata=metadata,  # pyright: ignore[reportArgumentType]  # checked by Message
+        swipes=swipes,  # pyright: ignore[reportArgumentType]  # a list of texts
+        swipe_id=_first(value, "swipe_id", "swipeId"),  # pyright: ignore[reportArgumentType]  # a number
+        send_date=_first(value, "send_date", "sendDate"),  # pyright: ignore[reportArgumentType]  # a date, number or text
+        attachments=attachments,  # pyright: ignore[reportArgumentType]  # frozen by Message
+        metadata=metadata,  # pyright: ignore[reportArgumentType]  # frozen by Message
     )
 
 
