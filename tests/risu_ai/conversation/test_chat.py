@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -205,6 +206,19 @@ async def test_other_texts_are_returned_and_not_stored() -> None:
     assert (await chat.quiet("How is the mood?")).text == "Calm."
     assert texts(chat) == ["Hello.", "Hi."]
     assert host.plans[-1].messages[-1].content == "How is the mood?"
+
+
+@pytest.mark.parametrize("change", [Chat.delete, Chat.delete_from, Chat.disable, Chat.branch])
+async def test_a_line_that_does_not_exist_is_an_error(change: Callable[[Chat, int], object]) -> None:
+    chat, _ = made("Hi.")
+    with pytest.raises(ConfigError, match="there is no line -1: the chat has 0"):
+        change(chat, -1)
+    await chat.send("Hello.")
+    with pytest.raises(ConfigError, match="there is no line 2: the chat has 2"):
+        chat.edit(2, "x")
+    chat.hide(1, 9)
+    chat.hide(5)
+    assert [line.get("disabled", False) for line in chat.lines] == [False, True]
 
 
 async def test_impersonation_speaks_for_the_persona_that_the_chat_is_bound_to() -> None:

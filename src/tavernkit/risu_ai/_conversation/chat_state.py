@@ -192,14 +192,11 @@ class ChatState:
     def delete(self, index: int) -> None:
         """Delete a line."""
         place = self._place(index)
-        if place is not None:
-            self._set_messages((*self.chat.messages[:place], *self.chat.messages[place + 1 :]))
+        self._set_messages((*self.chat.messages[:place], *self.chat.messages[place + 1 :]))
 
     def delete_from(self, index: int) -> None:
         """Delete a line and all after it."""
-        place = self._place(index)
-        if place is not None:
-            self._set_messages(self.chat.messages[:place])
+        self._set_messages(self.chat.messages[: self._place(index)])
 
     def disable(self, index: int, value: Disabled = True) -> None:
         """Keep a line out of prompts (True) with all before it (``allBefore``), or not (False).
@@ -216,7 +213,7 @@ class ChatState:
         self._change_message(index, change)
 
     def hide(self, start: int, end: int | None = None) -> None:
-        """Keep lines ``start`` to ``end`` (included) out of prompts."""
+        """Keep lines ``start`` to ``end`` (included) out of prompts. A range beyond the chat does nothing."""
         for place in self._places(start, end):
             self.disable(place)
 
@@ -263,11 +260,10 @@ class ChatState:
 
     def branch(self, index: int) -> Self:
         """Return a copy in which a branch that ends with this line is open, first in the list; this chat stays."""
-        place = self._place(index)
-        twin = self._copy()
         chat = self.chat
-        kept = chat.messages[: 0 if place is None else place + 1]
-        comment = branch_comment(chat.id, chat.name, (chat_id(kept[-1]) if kept else None) or "")
+        kept = chat.messages[: self._place(index) + 1]
+        twin = self._copy()
+        comment = branch_comment(chat.id, chat.name, chat_id(kept[-1]) or "")
         names = {each.name for each in self.chats}
         name = next(name for name in branch_names(chat.name) if name not in names)
         made = made_id("branch", chat.id, name)
@@ -364,21 +360,20 @@ class ChatState:
     def _set_messages(self, messages: tuple[RisuMessage, ...]) -> None:
         self._set_chat(with_messages(self.chat, messages))
 
-    def _place(self, index: int) -> int | None:
+    def _place(self, index: int) -> int:
         count = len(self.chat.messages)
-        place = index + count if index < 0 else index
-        return place if 0 <= place < count else None
+        if not -count <= index < count:
+            raise ConfigError(f"there is no line {index}: the chat has {count}")
+        return index % count
 
     def _places(self, start: int, end: int | None) -> range:
-        first, last = self._place(start), self._place(start if end is None else end)
-        return (
-            range(first, (len(self.chat.messages) - 1 if last is None else last) + 1) if first is not None else range(0)
-        )
+        count = len(self.chat.messages)
+        first, last = (each + count if each < 0 else each for each in (start, start if end is None else end))
+        return range(first, min(last, count - 1) + 1) if first >= 0 else range(0)
 
     def _change_message(self, index: int, change: Callable[[RisuMessage], RisuMessage]) -> None:
         place, messages = self._place(index), self.chat.messages
-        if place is not None:
-            self._set_messages((*messages[:place], change(messages[place]), *messages[place + 1 :]))
+        self._set_messages((*messages[:place], change(messages[place]), *messages[place + 1 :]))
 
     def _group_greetings(self) -> tuple[RisuMessage, ...]:
         """Return the first messages of a group's members, with which a new chat begins."""

@@ -207,7 +207,8 @@ async def _operate(chat: risu_ai.Chat, given: TurnInput, sent: str) -> Turn:
         case "regenerate":
             return await chat.regenerate()
         case "swipe" if speaker is not None:  # RisuAI has a whole round again; here the last reply gets another
-            chat.delete(-1)
+            if chat.chat.messages:
+                chat.delete(-1)
             return await chat.speak(speaker)
         case "swipe":
             return await chat.swipe("right")
