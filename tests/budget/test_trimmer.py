@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
 from tavernkit.budget import apply, trim
 from tavernkit.errors import ConfigError, MaxTokensExceededError
-from tavernkit.prompt._block import Block, Message
+from tavernkit.prompt._block import Block
 from tests.budget.estimators import CHARACTERS
 
 
@@ -217,9 +216,3 @@ def test_metadata_is_counted_as_compact_json_without_escapes() -> None:
     blocks = [block("a", 1, message_metadata=metadata)]
     result = trim(blocks, budget_tokens=99, token_estimator=CHARACTERS, include_message_metadata_tokens=True)
     assert result.report.initial_tokens == 1 + len('{"tool_call_id":"é","n":[1,2]}')
-
-
-@pytest.mark.parametrize("wrong", ["text", [Message("user", "Hi")], [{"role": "user"}]])
-def test_what_has_no_blocks_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigError, match="blocks must be a list of Blocks"):
-        trim(wrong, budget_tokens=1)

@@ -258,10 +258,3 @@ def test_a_prediction_never_exceeds_the_prompt(requests: list[list[Span]], profi
         assert 0 <= turn.common_tokens <= turn.tokens
         assert turn.broken is None or turn.broken.lost_tokens <= turn.tokens
     assert report.turns[0].cached_tokens == 0
-
-
-def test_what_is_no_plan_has_no_spans_of_one() -> None:
-    request = Request(messages=[{"role": "user", "content": "Hi"}])
-    with pytest.raises(ConfigError, match="plan must be a Plan, not Request"):
-        plan_spans(request)  # pyright: ignore[reportArgumentType]  # the mistake
-    assert request_spans(request)[0].text == "Hi"

@@ -18,7 +18,6 @@ from tavernkit.dialects._shapes import (
     snake_case,
     split_data_url,
 )
-from tavernkit.errors import ConfigError
 from tavernkit.prompt._block import Message
 
 ANTHROPIC_BLOCKS = {
@@ -147,10 +146,3 @@ def test_each_name_of_a_field_is_rewritten_once() -> None:
     written = shapes.snake_case({"contents": turns})
     assert written == {"contents": [{"role": "user", "parts": [{"inline_data": {"mime_type": "image/png"}}]}] * 100}
     assert shapes._snake.cache_info().misses == 5  # pyright: ignore[reportPrivateUsage]  # as above
-
-
-@pytest.mark.parametrize("dialect", ["anthropic", "google"])
-@pytest.mark.parametrize("tools", ["roll", ["roll"], {"name": "roll"}])
-def test_what_is_no_list_of_tools_is_named(dialect: str, tools: object) -> None:
-    with pytest.raises(ConfigError, match="tools must be a list of tools in OpenAI's shape, not"):
-        convert([], dialect, tools=tools)

@@ -24,21 +24,6 @@ def test_a_request_has_messages_or_a_prompt() -> None:
         tk.Request(messages=(), prompt="x")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ({"messages": "Hi"}, "messages must be a list of messages, such as .*, not str 'Hi'"),
-        ({"messages": None, "prompt": 5}, "prompt must be text"),
-        ({"options": [1]}, "options must be a mapping"),
-        ({"options": {"model": 3}}, "model must be text, not int 3"),
-        ({"response_format": "json"}, "response_format must be a mapping or None"),
-    ],
-)
-def test_what_a_request_cannot_be_made_of_is_named(wrong: dict[str, Any], named: str) -> None:
-    with pytest.raises(ConfigError, match=named):
-        tk.Request(**{"messages": ({"role": "user", "content": "Hi"},), **wrong})
-
-
 def test_options_with_a_field_of_their_own_move_there() -> None:
     request = ask(options={"model": "m", "stop": "END", "tools": [TOOL], "temperature": 1, "stream": True})
     assert (request.model, request.stop, request.options) == ("m", ("END",), {"temperature": 1})

@@ -423,8 +423,3 @@ async def test_a_chat_names_what_it_cannot_be_made_of_or_do() -> None:
         ConfigError, match=r"chat must be a ChatFile or None, not str 'a\.jsonl': make one with ChatFile\.load"
     ):
         st.Chat(Host(), character=CARD, chat="a.jsonl")  # pyright: ignore[reportArgumentType]  # the mistake
-    made, _ = chat()
-    with pytest.raises(ConfigError, match="direction must be one of left, right, not 'up'"):
-        await made.swipe("up")  # pyright: ignore[reportArgumentType]  # the mistake
-    with pytest.raises(ConfigError, match="text must be text, not int 5"):
-        await made.send(5)  # pyright: ignore[reportArgumentType]  # the mistake

@@ -194,7 +194,6 @@ def tokenize_with(estimator: Estimator, text: str, model_hint: str | None) -> To
 def _parts(message: Message | Mapping[str, object]) -> tuple[str, str, Mapping[str, object]]:
     if isinstance(message, Message):
         return message.role, message.content, message.metadata or {}
-    require("message", message, Mapping, "a Message or a mapping with role and content")
     content = message.get("content")
     text = content if isinstance(content, str) else "" if content is None else compact_json(content)
     role = str(message.get("role") or "").strip()
@@ -242,18 +241,6 @@ class MaxTokensConfig:
             _require_mode(self.mode)
 
 
-@dataclass(frozen=True, slots=True)
-class _Estimate:
-    content: int
-    metadata: int
-    overhead: int
-    request: int
-
-    @property
-    def total(self) -> int:
-        return self.content + self.metadata + self.overhead + self.request
-
-
 class MaxTokens(Step[State, MaxTokensConfig]):
     """Counts the messages of the plan and warns, or raises ``MaxTokensExceededError``, when they are too many."""
 
@@ -273,23 +260,39 @@ class MaxTokens(Step[State, MaxTokensConfig]):
             return
         reserve = _token_number(_resolve(config.reserve_tokens, state), "reserve_tokens")
         mode = _require_mode(_resolve(config.mode, state))
+        estimated = self._estimate(state)
+        limit = max(max_tokens - reserve, 0)
+        state.stat("max_prompt_tokens", limit)
+        if estimated <= limit or mode in ("off", "none", None):
+            return
+        if mode == "error":
+            raise MaxTokensExceededError(
+                estimated_tokens=estimated,
+                max_tokens=max_tokens,
+                reserve_tokens=reserve,
+                step=state.current_step,
+                partial=state.plan,
+            )
+        state.warn(
+            f"the prompt is estimated at {estimated} tokens and only {limit} are available "
+            f"({max_tokens} in all, {reserve} kept for the reply)"
+        )
+
+    def _estimate(self, state: State) -> int:
+        """Count what is sent, and put the counts into the statistics."""
+        config = self.config
         estimator = _estimator(config, state)
         model_hint = _resolve(config.model_hint, state) or state.context.model_hint
         messages = _messages(state)
         per_message = _token_number(_resolve(config.message_overhead_tokens, state), "message_overhead_tokens")
-        estimate = _Estimate(
-            content=sum(estimator.estimate(message.content, model_hint) for message in messages),
-            metadata=sum(metadata_tokens(message.metadata, estimator, model_hint) for message in messages)
-            if _resolve(config.include_message_metadata_tokens, state)
-            else 0,
-            overhead=per_message * len(messages),
-            request=sum(
-                estimator.estimate(compact_json(part), model_hint)
-                for part in (_resolve(config.tools, state), _resolve(config.response_format, state))
-                if part
-            ),
-        )
-        limit = max(max_tokens - reserve, 0)
+        content = sum(estimator.estimate(message.content, model_hint) for message in messages)
+        metadata = 0
+        if _resolve(config.include_message_metadata_tokens, state):
+            metadata = sum(metadata_tokens(message.metadata, estimator, model_hint) for message in messages)
+        sent_along = (_resolve(config.tools, state), _resolve(config.response_format, state))
+        request = sum(estimator.estimate(compact_json(part), model_hint) for part in sent_along if part)
+        overhead = per_message * len(messages)
+        total = content + metadata + overhead + request
         state.instrument(
             "stat",
             lambda: {"value": describe_estimator(estimator, model_hint)},
@@ -297,30 +300,16 @@ class MaxTokens(Step[State, MaxTokensConfig]):
             step=state.current_step,
         )
         for key, value in (
-            ("estimated_prompt_tokens", estimate.total),
-            ("estimated_content_tokens", estimate.content),
-            ("estimated_metadata_tokens", estimate.metadata),
-            ("estimated_tools_tokens", estimate.request),
+            ("estimated_prompt_tokens", total),
+            ("estimated_content_tokens", content),
+            ("estimated_metadata_tokens", metadata),
+            ("estimated_tools_tokens", request),
             ("message_overhead_per_message_tokens", per_message),
-            ("message_overhead_tokens", estimate.overhead),
+            ("message_overhead_tokens", overhead),
             ("message_count", len(messages)),
-            ("max_prompt_tokens", limit),
         ):
             state.stat(key, value)
-        if estimate.total <= limit or mode in ("off", "none", None):
-            return
-        if mode == "error":
-            raise MaxTokensExceededError(
-                estimated_tokens=estimate.total,
-                max_tokens=max_tokens,
-                reserve_tokens=reserve,
-                step=state.current_step,
-                partial=state.plan,
-            )
-        state.warn(
-            f"the prompt is estimated at {estimate.total} tokens and only {limit} are available "
-            f"({max_tokens} in all, {reserve} kept for the reply)"
-        )
+        return total
 
 
 def _messages(state: State) -> Sequence[Message]:

@@ -12,7 +12,6 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit.budget._limits import CACHED_TEXT_CHARACTERS, CACHED_TEXTS, MAX_PART_CHARACTERS, MODEL_CACHE_SIZE
 from tavernkit.errors import ConfigError
@@ -261,7 +260,6 @@ def get_tokenizer(name: str) -> BundledTokenizer:
 
 def tokenizer_for_model(model: str | None) -> BundledTokenizer:
     """Return the tokenizer of a model, or ``cl100k_base`` for unknown models."""
-    require("model", model, str | None)
     return get_tokenizer(family_or_default(model).tokenizer)
 
 
@@ -374,7 +372,6 @@ def family_of(model: str) -> Family | None:
 
     Names may include a provider and a variant: ``meta-llama/Llama-3.1-70B-Instruct:free``.
     """
-    require("model", model, str)
     return _family_of(model)
 
 

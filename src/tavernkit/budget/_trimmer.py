@@ -90,9 +90,7 @@ def trim(
             tokens += metadata_tokens(block.message_metadata, estimator, model_hint)
         return tokens
 
-    listed = list(blocks)
-    require("blocks", listed, Sequence[Block], "a list of Blocks, such as plan.blocks")
-    enabled = [block for block in listed if block.enabled]
+    enabled = [block for block in blocks if block.enabled]
     run = _Run(enabled, [cost(block) for block in enabled], budget, strategy)
     if run.current > budget:
         run.evict(order_units(run), cost, shorten)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from tavernkit._arguments import require
 from tavernkit._values import FrozenJson, FrozenObject, JsonObject, is_mapping, is_sequence, thaw
 from tavernkit.cache._profiles import CacheProfile, find_profile
 from tavernkit.cache._volatile import Volatility, volatile_macros
@@ -174,7 +173,6 @@ def plan_spans(plan: Plan, *, raw_texts: RawTexts | None = None, origin_of: Orig
         raw_texts: Texts of the files by kind and id of their source, instead of the plan's own: causes name macros.
         origin_of: Finds origins, instead of the provenance of blocks.
     """
-    require("plan", plan, Plan)
     texts = raw_texts if raw_texts is not None or plan.raw_texts is None else plan.raw_texts()
 
     def provenance(plan: Plan, block: Block) -> Origin:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Literal, TypeAlias, overload
 
-from tavernkit._arguments import require
 from tavernkit._values import JsonObject
 from tavernkit.dialects._anthropic import to_anthropic
 from tavernkit.dialects._google_and_cohere import to_cohere, to_google
@@ -47,7 +46,6 @@ class DialectRegistry:
         Raises:
             ConfigError: A dialect with that name exists, and ``replace`` is False.
         """
-        require("dialect", dialect, Callable)
         if name in self._dialects and not replace:
             raise ConfigError(
                 f"there is a dialect {name!r} already: pass replace=True to put another in its place",
@@ -75,7 +73,6 @@ class DialectRegistry:
         return self._find(dialect)(as_messages(messages), **options)
 
     def _find(self, name: str) -> Dialect:
-        require("dialect", name, str)
         found = self._dialects.get(name)
         if found is None:
             near = get_close_matches(name, self._dialects, n=1)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from tavernkit._arguments import require
 from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, thaw, thaw_object
 
 AnthropicKind: TypeAlias = Literal[
@@ -130,13 +129,11 @@ def merge_neighbours(turns: Iterable[JsonObject], parts_key: str) -> list[JsonOb
     return merged
 
 
-_TOOLS = "a list of tools in OpenAI's shape"
 _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 
 
 def anthropic_tools(tools: Sequence[Mapping[str, object]]) -> list[Json]:
     """Translate tool definitions; those in Anthropic's own shape stay unchanged."""
-    require("tools", tools, Sequence[Mapping[str, object]], _TOOLS)
     translated: list[Json] = []
     for tool in tools:
         function = tool.get("function")
@@ -177,7 +174,6 @@ def anthropic_tool_choice(choice: object, *, parallel_tool_calls: bool | None = 
 
 def google_tools(tools: Sequence[Mapping[str, object]]) -> list[Json]:
     """Translate tool definitions into one list of function declarations; Google's own tools stay unchanged."""
-    require("tools", tools, Sequence[Mapping[str, object]], _TOOLS)
     declarations: list[Json] = []
     others: list[Json] = []
     for tool in tools:

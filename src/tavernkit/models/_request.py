@@ -8,7 +8,6 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import Final
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import copy_with, dataclass, short_repr
 from tavernkit._values import (
     EMPTY_OBJECT,
@@ -29,7 +28,6 @@ REQUEST: Final = "a Request (plan.request() makes one)"
 _OWN_FIELDS: Final = ("model", "stop", "tools", "tool_choice", "response_format")
 """Options that have their own field here."""
 _SET_ON_SENDING: Final = ("messages", "prompt", "stream")
-_MESSAGES: Final = 'a list of messages, such as [{"role": "user", "content": "Hi"}]'
 
 KEY_MARK: Final = "<key>"
 """Placeholder for the key in a ``WireRequest`` made without one."""
@@ -111,9 +109,6 @@ class Request:
     def __post_init__(self) -> None:
         if (self.messages is None) == (self.prompt is None):
             raise ConfigError("a Request has either messages (for a chat) or a prompt (for text completion)")
-        require("messages", self.messages, Sequence[MessageLike] | None, _MESSAGES)
-        require("prompt", self.prompt, str | None)
-        require("options", self.options, Mapping)
         set_field = object.__setattr__
         if self.messages is not None:
             frozen = (each if isinstance(each, _FROZEN) else freeze_object(each) for each in self.messages)
@@ -125,8 +120,6 @@ class Request:
                 set_field(self, name, moved)
         for name in _SET_ON_SENDING:
             options.pop(name, None)
-        require("model", self.model, str)
-        require("response_format", self.response_format, Mapping | None)
         set_field(self, "options", freeze_object(options))
         set_field(self, "stop", _texts(self.stop))
         set_field(self, "tools", _objects(self.tools))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from tavernkit._arguments import require, require_choice
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_number, trim, truthy
 from tavernkit._text.json_reader import json_object
@@ -108,13 +107,6 @@ class Group:
     join_suffix: str = ""
     """The text after each joined part of a card."""
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-
-    def __post_init__(self) -> None:
-        require("members", self.members, Sequence[str], "a list of the names of the cards' files")
-        require("disabled_members", self.disabled_members, Sequence[str], "a list of the names of the cards' files")
-        if self.activation_strategy is not None:
-            require_choice("activation_strategy", self.activation_strategy, STRATEGIES)
-        require_choice("generation_mode", self.generation_mode, MODES)
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Group:

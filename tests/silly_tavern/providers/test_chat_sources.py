@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -13,20 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tavernkit._values import Json
-from tavernkit.errors import ConfigError, LimitExceededError, TavernKitError
-from tavernkit.prompt import Message
-from tavernkit.silly_tavern import Preset
+from tavernkit.errors import LimitExceededError, TavernKitError
 from tavernkit.silly_tavern.providers import (
     CHAT_SOURCES,
-    ChatInput,
     Connection,
     ProviderRequest,
     RequestRefusedError,
     SillyTavernConfig,
-    chat_page_body,
     chat_request,
-    text_page_body,
-    text_request,
 )
 from tavernkit.silly_tavern.providers._chat.models import CLAUDE_MODELS, EFFORT_MODELS, GOOGLE_MODELS, google_traits
 from tavernkit.silly_tavern.providers._chat.page_body import flatten_schema
@@ -287,26 +280,3 @@ def test_no_body_breaks_a_request(source: str, fields: dict[str, Json]) -> None:
     body: Any = {"chat_completion_source": source, "include_reasoning": True, **WHERE, **fields}
     with contextlib.suppress(TavernKitError):
         assert chat_request(body, KEY).method == "POST"
-
-
-@pytest.mark.parametrize(
-    ("function", "arguments", "named"),
-    [
-        (
-            chat_page_body,
-            (Preset.from_json({}), [Message("user", "Hi")], ChatInput()),
-            "messages must be a list of messages in",
-        ),
-        (chat_page_body, ("x", [], ChatInput()), "preset must be a Preset"),
-        (chat_page_body, (Preset.from_json({}), [], None), "given must be a ChatInput"),
-        (chat_request, ({}, "a key"), "connection must be a Connection or None"),
-        (chat_request, ({}, KEY, {"claude": {}}), "config must be a SillyTavernConfig"),
-        (text_page_body, ("ooba", None, None), "settings must be a mapping"),
-        (text_request, ("ooba", "{}"), "body must be a mapping"),
-    ],
-)
-def test_what_a_request_cannot_be_made_of_is_named(
-    function: Callable[..., object], arguments: tuple[object, ...], named: str
-) -> None:
-    with pytest.raises(ConfigError, match=named):
-        function(*arguments)

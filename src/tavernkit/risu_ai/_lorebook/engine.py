@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_number, truthy
 from tavernkit._values import LazySequence, is_mapping
@@ -75,14 +74,10 @@ class LorebookEngine:
 
     def compile(self, entries: Sequence[LorebookEntry]) -> CompiledLore:
         """Prepare entries for scanning."""
-        require("entries", entries, Sequence[LorebookEntry], "a list of LorebookEntry objects")
         return CompiledLore.of(entries)
 
     def scan(self, scan_input: ScanInput) -> LorebookResult:
         """Find the active entries and put them into the order of the prompt."""
-        require("scan_input", scan_input, ScanInput)
-        if scan_input.messages:  # the others are read on demand
-            require("messages[-1]", scan_input.messages[-1], LoreMessage)
         entries = scan_input.entries
         scan = _Scan(entries if isinstance(entries, CompiledLore) else self.compile(entries), scan_input)
         scan.run()

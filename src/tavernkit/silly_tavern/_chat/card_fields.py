@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import field
 
-from tavernkit._arguments import require_choice
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim
 from tavernkit._text.traced import join, split
@@ -213,10 +212,6 @@ class Persona:
     """The name of the lorebook that is linked to the persona."""
     reason: str = field(default="", compare=False)
     """Where it is stored and why it was chosen, for explanations."""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.position, str):
-            require_choice("position", self.position, tuple(_POSITIONS))
 
     @property
     def place(self) -> int:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, Unpack
 
-from tavernkit._arguments import require, require_choice
+from tavernkit._arguments import require
 from tavernkit._text.js_values import trim
 from tavernkit._turns import Host, Turn, TurnKind
 from tavernkit._values import JsonObject, is_object
@@ -146,7 +146,6 @@ class Chat(EditableChat):
             text: The message. A slash command is run instead.
             speaker: The member of the group who answers, even if muted.
         """
-        require("text", text, str)
         if trim(text).startswith("/"):
             return await self.run_command(text)
         if not text and self._continues_on_send():
@@ -171,7 +170,6 @@ class Chat(EditableChat):
 
     async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
         """Show the next swipe; right of the newest one, ask for another reply."""
-        require_choice("direction", direction, ("left", "right"))
         turn = Turn(kind="swipe")
         lines = self.state.turn_lines
         if not lines or not chat_lines.can_swipe(lines[-1]):
