@@ -8,7 +8,7 @@ from typing import Any
 
 from tavernkit.silly_tavern import Preset
 from tavernkit.silly_tavern._token_counting.messages import counting_rule, new_counter
-from tests.silly_tavern.reference.scenes import USER, Scene
+from tests.silly_tavern.reference.scenes import Scene
 from tests.silly_tavern.reference.turn import NOTE, Turn, role_of, trim
 
 ROLES = ("system", "user", "assistant")
@@ -38,7 +38,8 @@ class ChatReference:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.preset: Scene = scene["preset"]
-        self.turn = Turn(scene, send_if_empty=self.preset["send_if_empty"])
+        tools = self.preset["function_calling"]
+        self.turn = Turn(scene, send_if_empty=self.preset["send_if_empty"], with_tools=tools)
         self.kind = self.turn.kind
         self.budget: int = scene["context"] - scene["response"] - 3
         self.prompts: list[Scene] = []
@@ -59,9 +60,9 @@ class ChatReference:
         messages = [message for slot in sorted(self.slots) for message in self.slots[slot]]
         if self.preset["squash_system_messages"]:
             messages = _squashed(messages)
-        sent = [message for message in messages if message["content"]]
-        fields = ("role", "content", "name")
-        return [{key: each[key] for key in fields if each[key]} for each in sent], self.budget, overflow
+        sent = [message for message in messages if message["content"] or message.get("tool_calls")]
+        fields = ("role", "content", "name", "tool_calls", "tool_call_id")
+        return [{key: each[key] for key in fields if each.get(key)} for each in sent], self.budget, overflow
 
     def _example(self, block: str) -> list[tuple[str, str]]:
         return [
@@ -228,11 +229,14 @@ class ChatReference:
     def _chat_message(self, message: Scene) -> Scene:
         role, name, behavior = role_of(message), message["name"], self.preset["names_behavior"]
         named = behavior == 2 and role != "system"
-        if behavior == 0 and name != USER:
+        if behavior == 0 and name != self.turn.user:
             named = bool(self.turn.members) or ("force_avatar" in message and role != "system")
         content = (f"{name}: " if named else "") + message["mes"]
-        sent_name = re.sub(r"[^A-Za-z0-9_]", "_", name)[:64] if behavior == 1 else None
-        return {"id": "chat", "role": role, "content": content.replace("\r", ""), "name": sent_name}
+        sent_name = re.sub(r"[^A-Za-z0-9_]", "_", name)[:64] if behavior == 1 and name else None
+        made = {"id": "chat", "role": role, "content": content.replace("\r", ""), "name": sent_name}
+        if self.turn.calls_tools(message):
+            made["calls"] = message["extra"]["tool_invocations"]
+        return made
 
     def _inject(self, history: list[Scene], in_chat: list[Scene]) -> None:
         own = [prompt for prompt in in_chat if type(prompt.get("injection_depth")) is int and prompt["content"]]
@@ -276,12 +280,14 @@ class ChatReference:
             filled.append(replacement)
         kept: list[Scene] = []
         for message in reversed(history):
-            made = _line(message["id"], message["role"], expand(message["content"]), message["name"])
-            if self.budget < made["tokens"]:
+            if "calls" in message:
+                made = _tool_lines(message)
+            else:
+                made = [_line(message["id"], message["role"], expand(message["content"]), message["name"])]
+            if self.budget < sum(line["tokens"] for line in made):
                 break
-            if made["content"]:
-                self.budget -= made["tokens"]
-                kept.insert(0, made)
+            self.budget -= _sum(made)
+            kept[:0] = [line for line in made if line["content"] or "tool_calls" in line]
         filled[:0] = kept
         for lines, at_start in (([new_chat], True), (nudge, False)):
             self.budget += _sum(lines)
@@ -333,7 +339,22 @@ def _line(identifier: str | None, role: str, content: str, name: str | None = No
 
 def _sum(messages: list[Scene]) -> int:
     """What messages cost; an empty one is not sent."""
-    return sum(message["tokens"] for message in messages if message["content"])
+    return sum(message["tokens"] for message in messages if message["content"] or "tool_calls" in message)
+
+
+def _tool_lines(message: Scene) -> list[Scene]:
+    """Return the calls of a message and their results."""
+    calls = [
+        {"id": call["id"], "type": "function", "function": {"arguments": call["parameters"], "name": call["name"]}}
+        for call in message["calls"]
+    ]
+    price = _COUNTER.texts([message["role"], json.dumps(calls, separators=(",", ":"))])
+    asked = {**_line("calls", message["role"], ""), "tool_calls": calls, "tokens": price}
+    results = [
+        {**_line("result", "tool", call["result"] or "[No content]"), "tool_call_id": call["id"]}
+        for call in message["calls"]
+    ]
+    return [asked, *results]
 
 
 def _in_chat(prompt: Scene) -> bool:

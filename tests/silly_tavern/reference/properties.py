@@ -23,8 +23,9 @@ def check_chat(seed: int) -> None:
 
 
 def check_text(seed: int) -> None:
-    """The prompt and the stop strings."""
+    """The prompt, the negative one and the stop strings."""
     scene = text_scene(seed)
     plan = BUILDER.build(**text_inputs(scene))
     assert isinstance(plan, TextPlan)
-    assert (plan.prompt, list(plan.stop_strings)) == TextReference(scene).build()
+    built = plan.prompt, plan.negative_prompt, list(plan.stop_strings)
+    assert built == TextReference(scene).build()

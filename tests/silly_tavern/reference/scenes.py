@@ -10,19 +10,23 @@ from tavernkit.silly_tavern import Group, Persona, Preset, Settings, WorldBook
 
 Scene = dict[str, Any]
 
-USER, CHARACTER, MEMBERS = "Mira", "Lyra", ("Lyra", "Bram")
+OTHER = "Bram"
+"""The other member of a group."""
 COUNTER = "{{incvar::n}}"
 """A macro that shows when, and how often, a text is expanded."""
 
 _WORDS = ["lamp", "tower", "sea", "the", "old", "bright", "storm", "rope", "keeper", "shore", "night", "海", "éa", "☕"]
 _ODD = ["", "  ", "\n", " x \n", "a\r\nb", "{{char}} sits", "{{user}}"]
 _BUILT_IN = [prompt.identifier for prompt in Preset.default().prompts]
+_USERS = ["Mira", "Mira", "Mira", "Lyra", "M$&", "Mi: ra"]
+_CHARACTERS = ["Lyra", "Lyra", "Lyra", "L.*", "Ly ra"]
 _KINDS = ["normal", "normal", "continue", "continue", "swipe", "regenerate", "impersonate", "quiet"]
 
 
 class _Scenes:
     def __init__(self, seed: int, *, counting: bool) -> None:
         self.random = random.Random(seed)
+        self.user, self.character = self.one(*_USERS), self.one(*_CHARACTERS)
         self.odd = [*_ODD, f"{COUNTER} k", COUNTER, f"{COUNTER} {COUNTER}"] if counting else _ODD
 
     def one(self, *values: Any) -> Any:
@@ -45,9 +49,9 @@ class _Scenes:
         line: Scene = {"mes": self.text(0, 25), "extra": extra}
         who = self.random.random()
         if who < 0.4:
-            line |= {"name": USER, "is_user": True}
+            line |= {"name": self.user, "is_user": True}
         elif who < 0.9:
-            line["name"] = self.one(*MEMBERS) if in_group else self.one(CHARACTER, CHARACTER, CHARACTER, "Zed é")
+            line["name"] = self.one(self.character, self.character, OTHER if in_group else "Zed é", "")
         else:
             line["name"], extra["type"] = "Narr", "narrator"
         if self.maybe(0.1):
@@ -60,6 +64,17 @@ class _Scenes:
             extra["bias"] = self.one(" hm", " ")
         if self.maybe(0.1):
             extra["gen_id"] = self.one(1, 2)
+        if self.maybe(0.1):
+            extra |= {"title": self.one("A title", ""), "append_title": True}
+            extra["media"] = [{"type": "image", "title": self.one("A picture", None), "append_title": self.maybe(0.7)}]
+        if self.maybe(0.1):
+            extra["files"] = [{"url": "/x.txt", "text": text} for text in self.one(["A file."], ["One.", "Two."])]
+        if self.maybe(0.1) and not line.get("is_user") and "type" not in extra:
+            line["is_system"] = True
+            extra["tool_invocations"] = [
+                {"id": f"call{number}", "name": "t", "parameters": '{"a":1}', "result": self.one("", "Sunny.")}
+                for number in range(self.one(1, 2))
+            ]
         return line
 
     def prompts(self) -> list[Scene]:
@@ -123,7 +138,9 @@ class _Scenes:
         blocks: list[str] = []
         for _ in range(self.random.randint(0, 3)):
             lines = [
-                f"{self.one(USER, CHARACTER, 'Bram', 'Nobody')}: {self.text(0, 6)}" if self.maybe(0.85) else self.text()
+                f"{self.one(self.user, self.character, OTHER, 'Nobody')}: {self.text(0, 6)}"
+                if self.maybe(0.85)
+                else self.text()
                 for _ in range(self.random.randint(0, 4))
             ]
             blocks.append(self.one("<START>\n", "<START>", "<start>\n") + "\n".join(lines))
@@ -161,46 +178,60 @@ class _Scenes:
             for uid, order in enumerate(self.random.sample(range(200), count))
         ]
 
+    def card(self) -> Scene:
+        # The macros of these fields read the card again, so counters in them would not count by this order.
+        personality, scenario = (self.text().replace(COUNTER, "z") for _ in range(2))
+        return {
+            "description": self.text(),
+            "personality": personality,
+            "scenario": scenario,
+            "mes_example": self.examples(),
+            "system_prompt": self.one("", "", "Own {{original}}!", "x {{original}} {{original}}"),
+            "post_history_instructions": self.one("", "PH {{original}}"),
+            "depth_prompt": {
+                "prompt": self.counted("", "deep {{char}}"),
+                "depth": self.one(0, 2, 4),
+                "role": self.one("system", "user", "assistant", "odd"),
+            },
+        }
+
     def scene(self) -> Scene:
         in_group = self.maybe(0.25)
         context, response = self.one(8000, 8000, self.random.randint(20, 600)), self.one(0, 10)
         chat = [self.line(in_group=in_group) for _ in range(self.random.randint(0, 8))]
         if chat and in_group:  # there is no speaker yet when a group's first message is shown
             chat[0]["mes"] = "Welcome."
-        # The macros of these fields read the card again, so counters in them would not count by this order.
-        personality, scenario = (self.text().replace(COUNTER, "z") for _ in range(2))
+        counted, self.odd = self.odd, _ODD if in_group else self.odd  # the order of members is not that of the card
+        card = self.card()
+        self.odd = counted
+        mode = self.one("swap", "swap", "append", "append_disabled")
         return {
+            "user": self.user,
+            "character": self.character,
+            "generation_mode": mode,
+            "disabled_members": [f"{OTHER}.png"] if self.maybe(0.4) else [],
+            "join_prefix": self.one("", "<FieldName> of {{char}}: "),
+            "join_suffix": self.one("", "\n"),
             "context": context,
             "response": response,
             "preset": self.preset(context, response),
             "type": self.one(*_KINDS),
-            "members": MEMBERS if in_group else (),
+            "members": (self.character, OTHER) if in_group else (),
             "chat": chat,
-            "message": self.one("", "", self.text(odd=0)),
+            "message": self.one("", "", self.text(odd=0), self.text(odd=0), '{{bias "so"}}' + self.one("", " Hi.")),
             "lore": self.lore(),
             "skip_world_info_registration": self.maybe(0.1),
             "quiet_prompt": self.one("", "", "", self.counted("Tell.")),
             "power_user": {
                 "user_prompt_bias": self.one("", "", "Start "),
+                "collapse_newlines": self.maybe(0.2),
                 "prefer_character_prompt": self.maybe(0.8),
                 "prefer_character_jailbreak": self.maybe(0.8),
                 "pin_examples": self.maybe(0.3),
                 "strip_examples": self.maybe(0.1),
                 "reasoning": {"add_to_prompts": self.maybe(0.4), "max_additions": self.one(0, 1, 2)},
             },
-            "card": {
-                "description": self.text(),
-                "personality": personality,
-                "scenario": scenario,
-                "mes_example": self.examples(),
-                "system_prompt": self.one("", "", "Own {{original}}!", "x {{original}} {{original}}"),
-                "post_history_instructions": self.one("", "PH {{original}}"),
-                "depth_prompt": {
-                    "prompt": self.counted("", "deep"),
-                    "depth": self.one(0, 2, 4),
-                    "role": self.one("system", "user", "assistant", "odd"),
-                },
-            },
+            "card": card,
             "metadata": {
                 "note_prompt": self.counted("", "  ", "note"),
                 "note_interval": self.one(0, 1, 1, 2),
@@ -230,13 +261,19 @@ class _Scenes:
         end = self.one("", "", "end", "end \n")
         scene, sequence = self.scene(), self.sequence
         scene["power_user"] |= {
-            "collapse_newlines": self.maybe(0.2),
             "token_padding": self.one(0, 10, 64),
             "tokenizer": 0,
             "user_prompt_bias": self.one("", "", " Sure", "Sure "),
         }
         return scene | {
             "context": self.one(8000, self.random.randint(30, 200), self.random.randint(30, 500)),
+            "metadata": scene["metadata"]
+            | {
+                "cfg_guidance_scale": self.one(None, None, 1, 1.5),
+                "cfg_positive_prompt": self.one("", "Good {{char}}"),
+                "cfg_negative_prompt": self.one("", "Bad {{user}}"),
+                "cfg_prompt_insertion_depth": self.one(None, 0, 1, 3, 99),
+            },
             "story": parameters,
             "story_end": end,
             "quiet_to_loud": self.maybe(0.3),
@@ -300,10 +337,10 @@ def text_scene(seed: int) -> Scene:
 def inputs(scene: Scene) -> dict[str, Any]:
     """Return the builder's inputs of a scene."""
     fields = {key: value for key, value in scene["card"].items() if key != "depth_prompt"}
-    extensions = {"depth_prompt": scene["card"]["depth_prompt"]}
-    cards = {f"{name}.png": Character(name=name, extensions=extensions, **fields) for name in MEMBERS}
+    names, extensions = (scene["character"], OTHER), {"depth_prompt": scene["card"]["depth_prompt"]}
+    cards = {f"{name}.png": Character(name=name, extensions=extensions, **fields) for name in names}
     found: dict[str, Any] = {
-        "user": User(name=USER),
+        "user": User(name=scene["user"]),
         "persona": Persona(**scene["persona"]),
         "history": scene["chat"],
         "message": scene["message"],
@@ -316,9 +353,11 @@ def inputs(scene: Scene) -> dict[str, Any]:
         "warn": None,
     }
     if scene["members"]:
-        found |= {"group": Group(members=list(cards)), "members": cards, "speaker": CHARACTER}
+        settings = ("generation_mode", "disabled_members", "join_prefix", "join_suffix")
+        group = Group(members=list(cards), **{key: scene[key] for key in settings})
+        found |= {"group": group, "members": cards, "speaker": scene["character"]}
     else:
-        found["character"] = cards[f"{CHARACTER}.png"]
+        found["character"] = cards[f"{scene['character']}.png"]
     return found
 
 

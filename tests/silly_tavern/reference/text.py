@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 import re
 
-from tests.silly_tavern.reference.scenes import CHARACTER, USER, Scene
+from tests.silly_tavern.reference.scenes import Scene
 from tests.silly_tavern.reference.turn import NUMBERS, WHITE_SPACE, Turn, role_of, trim
 
 FIRST, LAST = 1, 2
-NAMES = ("", USER, CHARACTER)
-"""Names of the roles in injections."""
 
 
 def tokens(text: str) -> int:
@@ -18,7 +16,9 @@ def tokens(text: str) -> int:
 
 
 def with_name(text: str, name: str) -> str:
-    return re.sub(r"\{\{name\}\}", lambda _found: name or "System", text, flags=re.IGNORECASE)
+    """Put a name into a sequence, in which ``$&`` is what it replaces."""
+    replaced = re.compile(r"\{\{name\}\}", re.IGNORECASE)
+    return replaced.sub(lambda found: (name or "System").replace("$&", found.group()), text)
 
 
 class TextReference:
@@ -27,6 +27,7 @@ class TextReference:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.turn = Turn(scene)
+        self.user, self.character = self.turn.user, self.turn.character
         self.kind = self.turn.kind
         self.continuing = self.kind == "continue"
         self.template: Scene = scene["context_template"]
@@ -36,11 +37,22 @@ class TextReference:
         self.in_instruct: bool = self.instruct["enabled"]
         self.separator = "\n" if self.in_instruct and self.instruct["wrap"] else ""
         self.limit: int = scene["context"] - scene["response"]
+        self._read_guidance()
         always = self.turn.forced_by_bias or self.template["always_force_name2"] or scene["force_name2"]
         self.force_name = always and self.kind != "impersonate"
 
-    def build(self) -> tuple[str, list[str]]:
-        """Return the prompt and the stop strings."""
+    def _read_guidance(self) -> None:
+        metadata = self.scene["metadata"]
+        self.guided = metadata["cfg_guidance_scale"] not in (None, 1)
+        self.positive, self.negative = (
+            self.turn.expand(metadata[f"cfg_{kind}_prompt"]) if self.guided else "" for kind in ("positive", "negative")
+        )
+        depth = metadata["cfg_prompt_insertion_depth"]
+        self.guidance_depth = 1 if depth is None else depth
+        self.limit -= max(tokens(self.positive), tokens(self.negative))
+
+    def build(self) -> tuple[str, str, list[str]]:
+        """Return the prompt, the negative one and the stop strings."""
         separator = self.template["example_separator"]
         self.heading = f"{self.turn.expand(separator)}\n" if separator else ""
         blocks = self.turn.all_example_blocks("<START>\n" if self.in_instruct else self.heading)
@@ -49,14 +61,16 @@ class TextReference:
         if self.power_user["strip_examples"]:
             self.examples = []
         self._write_chat()
-        return self._assemble(), self._stop_strings()
+        history = self._assemble()
+        negative = self._finished([*history], self.negative) if self.guided else ""
+        return self._finished([*history], self.positive), negative, self._stop_strings()
 
     def _message(self, message: Scene, flag: int = 0) -> tuple[str, str]:
         """Write a message in instruct mode; also without what follows its text."""
         instruct, behavior, name = self.instruct, self.instruct["names_behavior"], message["name"]
         named = behavior == "always"
         if behavior == "force":
-            named = bool(self.turn.members or message["forced"]) and name != USER
+            named = bool(self.turn.members or message["forced"]) and name != self.user
         side = "input" if message["is_user"] else "output"
         special = {FIRST: f"first_{side}_sequence", LAST: f"last_{side}_sequence"}.get(flag)
         if message["narrator"]:
@@ -74,7 +88,7 @@ class TextReference:
         instruct, impersonating = self.instruct, self.kind == "impersonate"
         quiet = bool(self.turn.quiet_prompt) and self.kind == "quiet"
         neutral = quiet and not self.scene["quiet_to_loud"]
-        name: str = USER if impersonating else CHARACTER
+        name: str = self.user if impersonating else self.character
         if neutral and not impersonating:
             name = self.scene["quiet_name"] or "System"
         behavior = instruct["names_behavior"]
@@ -110,7 +124,7 @@ class TextReference:
             side = "input" if own else "output"
             prefix, suffix = instruct[f"{side}_sequence"], instruct[f"{side}_suffix"]
             if instruct["macro"]:
-                speaker = USER if own else CHARACTER
+                speaker = self.user if own else self.character
                 prefix, suffix = (with_name(self.turn.expand(each), speaker) for each in (prefix, suffix))
                 suffix = suffix or self.separator
             written = (f"{name}: " if named else "") + text + suffix
@@ -186,7 +200,9 @@ class TextReference:
             for role in NUMBERS.values():
                 text = self.turn.expand("\n".join(self.turn.in_chat(depth, role))).lstrip(WHITE_SPACE)
                 if text:
-                    found.append(_message(NAMES[role], text, is_user=role == 1, narrator=role == 0))
+                    found.append(
+                        _message(("", self.user, self.character)[role], text, is_user=role == 1, narrator=role == 0)
+                    )
             wanted = 1 if self.continuing and depth == 0 else depth
             place = min(wanted + len(places), len(messages))
             messages[place:place] = found
@@ -204,7 +220,7 @@ class TextReference:
         continued = self.continuing and place == 0
         if self.in_instruct:
             flag = LAST if continued or place == newest else FIRST if place == len(messages) - 1 else 0
-            named = message if message["is_user"] else {**message, "name": message["name"] or CHARACTER}
+            named = message if message["is_user"] else {**message, "name": message["name"] or self.character}
             text, unfinished = self._message(named, flag)
             return unfinished if continued else text
         name = f"{message['name']}: " if message["name"] and not message["narrator"] else ""
@@ -218,22 +234,22 @@ class TextReference:
             if not self.scene["quiet_to_loud"]:
                 return text
         elif quiet:
-            text += self._message(_message(USER, quiet, narrator=True))[0]
+            text += self._message(_message(self.user, quiet, narrator=True))[0]
         if self.in_instruct:
             return text if self.continuing else text + self._reply_line()
         if self.kind == "impersonate":
-            text = f"{_ended(text)}{USER}:"
+            text = f"{_ended(text)}{self.user}:"
         chat = self.turn.chat
         if self.force_name and not (self.continuing and len(chat) == 1):
             answers = self.continuing and bool(chat) and bool(chat[-1].get("is_user"))
-            text = _ended(text) + ("" if answers else f"{CHARACTER}:")
+            text = _ended(text) + ("" if answers else f"{self.character}:")
         return text
 
-    def _assemble(self) -> str:
+    def _assemble(self) -> list[str]:
         alignment, start = "", self.template["chat_start"]
         if self.in_instruct and self.instruct["user_alignment_message"]:
             text = self.turn.expand(self.instruct["user_alignment_message"])
-            alignment = self._message(_message(USER, text, is_user=True), FIRST)[0]
+            alignment = self._message(_message(self.user, text, is_user=True), FIRST)[0]
         self.start = self.turn.expand(f"{start}\n") if start else ""
         self.pinned: bool = self.power_user["pin_examples"]
         self.sent_examples = list(self.examples) if self.pinned else []
@@ -254,10 +270,16 @@ class TextReference:
         if history and not self.continuing and cuts:
             history[-1] = history[-1].removesuffix("\n")
         self._add_reply(history)
-        bias = self.turn.bias.lstrip(WHITE_SPACE)
+        return history
+
+    def _finished(self, history: list[str], guidance: str) -> str:
+        if guidance and history and self.guidance_depth == 0:
+            history[-1] = _appended(history[-1], guidance)
+        elif guidance and history:
+            place = max(len(history) - self.guidance_depth, 0)
+            history[place] = f"{guidance}\n{history[place]}"
         if history and self.turn.bias and not self.in_instruct and self.kind != "impersonate":
-            spaced = history[-1] != "" and history[-1][-1] in WHITE_SPACE
-            history[-1] += bias if spaced else f" {bias}"
+            history[-1] = _appended(history[-1], self.turn.bias.lstrip(WHITE_SPACE))
         text = "".join([self.story, *self.sent_examples, self.start, *history, self.continued]).replace("\r", "")
         return re.sub("\n+", "\n", text) if self.power_user["collapse_newlines"] else text
 
@@ -302,10 +324,10 @@ class TextReference:
         if template["single_line"]:
             found.append("\n")
         if template["names_as_stop_strings"]:
-            found += [f"\n{CHARACTER}:" if self.kind == "impersonate" else f"\n{USER}:", f"\n{USER}:"]
+            found += [f"\n{self.character}:" if self.kind == "impersonate" else f"\n{self.user}:", f"\n{self.user}:"]
             if self.continuing and chat and chat[-1].get("is_user"):
-                found.append(f"\n{CHARACTER}:")
-            found += [f"\n{name}:" for name in self.turn.members if name != CHARACTER]
+                found.append(f"\n{self.character}:")
+            found += [f"\n{name}:" for name in self.turn.members if name != self.character]
         if self.in_instruct:
             found += self._sequences()
         if template["use_stop_strings"]:
@@ -317,7 +339,12 @@ class TextReference:
         instruct = self.instruct
         sequences: list[str] = [instruct["stop_sequence"]]
         if instruct["sequences_as_stop_strings"]:
-            names = {"input": USER, "output": CHARACTER, "first_output": CHARACTER, "last_output": CHARACTER}
+            names = {
+                "input": self.user,
+                "output": self.character,
+                "first_output": self.character,
+                "last_output": self.character,
+            }
             for kind, name in (names | {"system": "System", "last_system": "System"}).items():
                 sequences.append(with_name(instruct[f"{kind}_sequence"], name))
         lines = [self.separator + line for line in dict.fromkeys("\n".join(sequences).split("\n")) if trim(line)]
@@ -326,6 +353,10 @@ class TextReference:
 
 def _message(name: str, text: str, *, is_user: bool = False, narrator: bool = False) -> Scene:
     return {"name": name, "text": text, "is_user": is_user, "narrator": narrator, "forced": False}
+
+
+def _appended(text: str, word: str) -> str:
+    return text + word if text and text[-1] in WHITE_SPACE else f"{text} {word}"
 
 
 def _ended(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from tests.silly_tavern.reference.scenes import CHARACTER, COUNTER, USER, Scene
+from tests.silly_tavern.reference.scenes import COUNTER, OTHER, Scene
 
 WHITE_SPACE = " \t\n\r\v\f\u00a0\ufeff\u2028\u2029"
 NUMBERS = {"system": 0, "user": 1, "assistant": 2}
@@ -27,8 +27,11 @@ def role_of(message: Scene) -> str:
 class Turn:
     """The chat and the texts of a turn, after everything that comes before the prompt itself."""
 
-    def __init__(self, scene: Scene, *, send_if_empty: str = "") -> None:
+    def __init__(self, scene: Scene, *, send_if_empty: str = "", with_tools: bool = False) -> None:
         self.scene = scene
+        self.user: str = scene["user"]
+        self.character: str = scene["character"]
+        self.with_tools = with_tools
         self.power_user: Scene = scene["power_user"]
         self.members: Sequence[str] = scene["members"]
         self.kind: str = "normal" if self.members and scene["type"] == "regenerate" else scene["type"]
@@ -43,9 +46,9 @@ class Turn:
         self.lore = [each for each in sorted(scene["lore"], key=lambda each: each["order"]) if each["content"]]
         self.registry = self._registry()
 
-    def expand(self, text: str) -> str:
-        group = ", ".join(self.members) or CHARACTER
-        names = {"char": CHARACTER, "user": USER, "group": group, "charIfNotGroup": group}
+    def expand(self, text: str, character: str = "") -> str:
+        group = ", ".join(self.members) or self.character
+        names = {"char": character or self.character, "user": self.user, "group": group, "charIfNotGroup": group}
         for name, value in names.items():
             text = text.replace(f"{{{{{name}}}}}", value)
         return re.sub(re.escape(COUNTER), self._count, text)
@@ -54,9 +57,9 @@ class Turn:
         """Only the first ``{{original}}`` is the text that is replaced."""
         return self.expand(text.replace("{{original}}", original, 1).replace("{{original}}", ""))
 
-    def of_card(self, text: str) -> str:
+    def of_card(self, text: str, character: str = "") -> str:
         """Expand a text as that of a card."""
-        text = self.expand(text)
+        text = self.expand(text, character)
         if self.power_user.get("collapse_newlines"):
             text = re.sub("\n+", "\n", text)
         return text.replace("\r", "")
@@ -80,12 +83,21 @@ class Turn:
                 chat.pop()
         text = self.scene["message"] if kind in ("normal", "continue") else ""
         usual = self.power_user["user_prompt_bias"]
-        bias = "" if kind in ("continue", "impersonate") else (not text and self._stored_bias()) or usual
+        inline = " so" if "{{bias" in text else ""
+        bias = "" if kind in ("continue", "impersonate") else inline or (not text and self._stored_bias()) or usual
         self.bias, self.forced_by_bias = self.expand(bias), bool(bias) and bias != usual
         if not text and kind == "normal":
             text = trim(send_if_empty)
+        if inline:
+            text = trim(re.sub(r"\{\{.*?\}\}", "", text))
         if text:
-            chat.append({"name": USER, "is_user": True, "mes": self.expand(text), "extra": {}})
+            chat.append({"name": self.user, "is_user": True, "mes": self.expand(text), "extra": {}})
+        elif inline:
+            chat.append({"name": self.user, "is_system": True, "mes": "", "extra": {}})
+
+    def calls_tools(self, message: Scene) -> bool:
+        """Return True if a message is sent as calls of tools."""
+        return self.with_tools and "tool_invocations" in message["extra"]
 
     def _stored_bias(self) -> str:
         for message in reversed(self.chat[:-1] if self.kind == "swipe" else self.chat):
@@ -97,27 +109,54 @@ class Turn:
         card, metadata = self.scene["card"], self.scene["metadata"]
         prompt, instructions = metadata["system_prompt"] or card["system_prompt"], card["post_history_instructions"]
         self.system_prompt = self._field(prompt) if self.power_user["prefer_character_prompt"] else ""
-        self.examples = self._field(card["mes_example"])
-        self.description, self.personality = self._field(card["description"]), self._field(card["personality"])
+        self.examples = self._joined("Example Messages", card["mes_example"])
+        self.description = self._joined("Description", card["description"])
+        self.personality = self._joined("Personality", card["personality"])
         self.persona = self._field(self.scene["persona"]["description"])
-        self.scenario = self._field(metadata["scenario"] or card["scenario"])
+        self.scenario = self._joined("Scenario", card["scenario"], metadata["scenario"])
         self.post_history = self._field(instructions) if self.power_user["prefer_character_jailbreak"] else ""
         self.depth_prompt = self._field(card["depth_prompt"]["prompt"])
 
     def _field(self, text: str) -> str:
         return self.of_card(trim(text))
 
+    @property
+    def joins_cards(self) -> bool:
+        return bool(self.members) and self.scene["generation_mode"] != "swap"
+
+    def _joined(self, title: str, text: str, of_chat: str = "") -> str:
+        """Return a field of the card, in some groups of the cards of all members."""
+        if not self.joins_cards or of_chat:
+            return self._field(of_chat or text)
+        heard = self.members
+        if self.scene["disabled_members"] and self.scene["generation_mode"] != "append_disabled":
+            heard = [name for name in heard if name != OTHER]
+        value = trim(text)
+        if value and title == "Example Messages" and not value.startswith("<START>"):
+            value = f"<START>\n{value}"
+        parts = (self.scene["join_prefix"], value, self.scene["join_suffix"]) if value else ()
+        named = [re.sub("<FIELDNAME>", title, part, flags=re.IGNORECASE) for part in parts]
+        chunks = ("".join(self.of_card(part, name) for part in named) for name in heard)
+        return "\n".join(chunk for chunk in chunks if chunk)
+
     def _core(self) -> list[Scene]:
-        core = [dict(message) for message in self.chat if not message.get("is_system")]
+        core = [dict(message) for message in self.chat if not message.get("is_system") or self.calls_tools(message)]
         if self.kind == "swipe":
             core = core[:-1]
+        for message in core:
+            extra = message["extra"]
+            files = [file["text"] for file in extra.get("files", ())]
+            titled = [extra, *extra.get("media", ())]
+            titles = [each["title"] for each in titled if each.get("append_title") and each["title"]]
+            text = "".join(f"{file}\n\n" for file in files) + message["mes"]
+            message["mes"] = text + "".join(f"\n\n{title}" for title in titles)
         settings, added = self.power_user["reasoning"], 0
         for back, message in enumerate(reversed(core)):
             continued = self.kind == "continue" and back == 0
             if not continued and not (settings["add_to_prompts"] and added < settings["max_additions"]):
                 break
             reasoning = message["extra"].get("reasoning", "\u200b")
-            if reasoning == "\u200b" or (self.members and message["name"] != CHARACTER):
+            if reasoning == "\u200b" or (self.members and message["name"] != self.character):
                 continue
             separator = "" if continued and not message["mes"] else "</think>\n"
             message["mes"] = f"<think>{reasoning}{separator}{message['mes']}"
@@ -128,7 +167,10 @@ class Turn:
         scene, metadata, persona = self.scene, self.scene["metadata"], self.scene["persona"]
         found = {each["key"]: dict(each) for each in scene["extension_prompts"]}
         own = scene["card"]["depth_prompt"]
-        found[DEPTH_PROMPT] = _at_depth(self.depth_prompt, own["depth"], NUMBERS.get(own["role"], 0))
+        heard = [name for name in self.members if name != OTHER or not scene["disabled_members"]]
+        texts = {f"{DEPTH_PROMPT}_{at}": self.of_card(trim(own["prompt"]), name) for at, name in enumerate(heard)}
+        for key, text in (texts if self.joins_cards else {DEPTH_PROMPT: self.depth_prompt}).items():
+            found[key] = _at_depth(text, own["depth"], NUMBERS.get(own["role"], 0))
         interval = metadata["note_interval"]
         turns = 1 if interval == 1 else sum(bool(message.get("is_user")) for message in self.chat)
         due = turns > 0 and interval > 0 and turns >= interval and turns % interval == 0
@@ -187,20 +229,20 @@ class Turn:
         """Return the turns of a block: if it is the user's, who speaks, and what."""
         turns: list[tuple[bool, str, str]] = []
         lines: list[str] = []
-        side, speaker = "", CHARACTER
+        side, speaker = "", self.character
 
         def close() -> None:
-            name = USER if side == "user" else speaker
+            name = self.user if side == "user" else speaker
             turns.append((side == "user", name, trim("\n".join(lines).replace(f"{name}:", "", 1))))
             lines.clear()
 
         for line in block.replace("\r", "").split("\n")[1:]:
-            starts: Any = tuple(f"{name}:" for name in (CHARACTER, *self.members))
-            new = "user" if line.startswith(f"{USER}:") else "character" if line.startswith(starts) else side
+            starts: Any = tuple(f"{name}:" for name in (self.character, *self.members))
+            new = "user" if line.startswith(f"{self.user}:") else "character" if line.startswith(starts) else side
             if side and new != side:
                 close()
             side = new
-            if new == "character" and line.startswith(starts) and not line.startswith(f"{CHARACTER}:"):
+            if new == "character" and line.startswith(starts) and not line.startswith(f"{self.character}:"):
                 speaker = line.split(":")[0]
             lines.append(line)
         if side:
