@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.silly_tavern import Settings
+from tavernkit.silly_tavern import Persona, Settings
 from tavernkit.silly_tavern._files.personas import ChosenPersona, choose_persona
 
 AVATARS = ("ann.png", "bob.png", "mira.png", "zoe.png")
@@ -91,3 +91,7 @@ def test_a_description_without_a_place_gets_the_usual_one():
 @pytest.mark.parametrize("odd", [None, 3, "text", [], {"zoe.png": 3}, {"zoe.png": {"connections": [3, {"id": {}}]}}])
 def test_odd_descriptions_change_nothing(odd: object):
     assert chosen(None, "Lyra.png", persona_descriptions=odd, personas=odd).name == "Mira"
+
+
+def test_a_persona_at_an_unknown_position_is_nowhere():
+    assert Persona("A traveller.", position="top").place == 9

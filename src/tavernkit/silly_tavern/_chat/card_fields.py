@@ -216,7 +216,7 @@ class Persona:
     @property
     def place(self) -> int:
         """The position as a number."""
-        return _POSITIONS[self.position] if isinstance(self.position, str) else self.position
+        return _POSITIONS.get(self.position, NOWHERE) if isinstance(self.position, str) else self.position
 
     def around_note(self, note: str) -> str:
         """Return the text of a due author's note, with the persona above or below if that is its place.
