@@ -164,6 +164,20 @@ async def test_stream_can_be_iterated_and_left_early() -> None:
     assert caught.value.code == "STREAM_NOT_ENDED"
 
 
+async def test_a_stream_may_be_read_in_several_loops() -> None:
+    runner, _ = scripted(streamed("a", "b", "c"))
+    store = InMemoryVariablesStore()
+    built = config(context={"system_template": "{% incvar n %}", "variables": store})
+    async with runner.stream(runner.build_request(built, message="hi")) as stream:
+        async for piece in stream:
+            if piece.text:
+                break
+        for _ in range(2):
+            async for _piece in stream:
+                pass
+    assert (stream.result.text, store.get("n")) == ("abc", 1)
+
+
 async def test_usage_can_be_left_out_of_a_stream() -> None:
     runner, model = scripted(streamed("a", usage=usage(1, 2)))
     result = await runner.perform_stream(runner.build_request(config(), message="hi"), include_usage=False)

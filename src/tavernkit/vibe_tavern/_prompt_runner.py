@@ -144,13 +144,15 @@ class PromptStream:
         self._pieces = pieces
         self._clock = clock
         self._started = clock()
+        self._collected = Accumulator()
         self._result: PromptResult | None = None
 
     async def __aiter__(self) -> AsyncGenerator[ReplyPiece]:
-        collected = Accumulator()
         async for piece in self._pieces:
-            yield collected.add(piece)
-        self._result = _result(self._request, collected.reply(), elapsed_ms(self._started, self._clock))
+            yield self._collected.add(piece)
+        if self._result is None:  # what is left may be read in several loops, and the end be reached twice
+            taken = elapsed_ms(self._started, self._clock)
+            self._result = _result(self._request, self._collected.reply(), taken)
 
     @property
     def result(self) -> PromptResult:
