@@ -216,7 +216,7 @@ class Pipeline(Generic[StateT]):
                 overrides = context.step_configs.get(name)
                 log.step = name
                 running = step.configured(overrides) if overrides else step
-                instrumenter = context.instrumenter  # a hook may change it, but whoever saw the start sees the end
+                instrumenter = context.instrumenter  # a hook may replace it; the end goes to the one that got the start
                 if instrumenter is not None:
                     opened.append((name, running, instrumenter))
                     instrumenter("step_start", {"name": name})
