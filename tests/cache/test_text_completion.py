@@ -104,6 +104,14 @@ def test_a_card_text_that_changes_by_itself_goes_behind_the_chat() -> None:
     assert builder(character=card).build().explain().hints[0].startswith("{{time}} in the scenario makes every turn")
 
 
+def test_an_empty_chat_can_be_continued() -> None:
+    card = tk.load(example_path("aria.json")).character.replace(scenario="It is {{time}}, and it rains.")
+    changes = {"history": [], "character": card, "chat_metadata": {"note_prompt": "Be brief.", "note_depth": 1}}
+    plan = builder(volatile="tail", **changes).build(generation_type="continue")
+    assert "and it rains" in text(plan)
+    assert "Be brief." in text(plan)
+
+
 def test_a_message_that_is_continued_stays_the_last() -> None:
     plan = builder(**KEEP).build(generation_type="continue")
     assert text(plan).rstrip().endswith(chat(4).messages[-1].mes[-40:])

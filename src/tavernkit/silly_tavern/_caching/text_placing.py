@@ -48,7 +48,8 @@ def move_behind_chat(state: SillyTavernState, *, continuing: bool) -> None:
             where = f"in the chat at depth {message.origin.depth}"
             report_moved(state, message.origin.source, message.text, where, DEPTH_REASON)
             draft.messages[place] = replace(message, origin=replace(message.origin, depth=0))
-    place = min(int(continuing), len(draft.messages)) + len(draft.injected)
+    in_chat = len(draft.messages) - len(draft.injected)
+    place = min(int(continuing), in_chat) + len(draft.injected)
     draft.messages[place:place] = reversed(draft.behind)
     draft.injected += range(place, place + len(draft.behind))
 
