@@ -278,6 +278,7 @@ _DOTTED = _Forms(_24_HOURS, "{day}.{month}.{year}")
 _INDIAN = _Forms(_12_HOURS, "{day}/{month}/{year}", ("am", "pm"))
 _LATIN_AMERICAN = _Forms(_12_HOURS, "{day}/{month}/{year}", ("a.m.", "p.m."))
 _DOTTED_PADDED = _Forms(_24_HOURS, "{day:02}.{month:02}.{year}")
+_ISO = _Forms(_24_HOURS, "{year}-{month:02}-{day:02}")
 _CHINESE_PERIOD = "{period}{hour12}:{minute:02}:{second:02}"
 _CHINESE_HALVES = ("上午", "下午")
 
@@ -288,6 +289,10 @@ _FORMS: Mapping[str, _Forms] = {
     "en-au": _Forms(_12_HOURS, "{day:02}/{month:02}/{year}", ("am", "pm")),
     "en-ca": _Forms(_12_HOURS, "{year}-{month:02}-{day:02}", ("a.m.", "p.m.")),
     "en-in": _INDIAN,
+    "en-nz": _Forms(_12_HOURS, "{day}/{month:02}/{year}", ("am", "pm")),
+    "en-sg": _Forms(_12_HOURS, "{day:02}/{month:02}/{year}", ("am", "pm")),
+    "en-hk": _INDIAN,
+    "en-za": _Forms(_24_HOURS, "{year}/{month:02}/{day:02}"),
     "ko": _Forms(_PERIOD_FIRST, "{year}. {month}. {day}.", ("오전", "오후")),
     "ja": _Forms(_24_HOURS_PLAIN, "{year}/{month}/{day}"),
     "zh": _Forms(_24_HOURS, "{year}/{month}/{day}"),
@@ -296,10 +301,13 @@ _FORMS: Mapping[str, _Forms] = {
     "zh-hk": _Forms(_CHINESE_PERIOD, "{day}/{month}/{year}", _CHINESE_HALVES),
     "de": _DOTTED,
     "fr": _BRITISH,
+    "fr-ca": _Forms("{hour:02} h {minute:02} min {second:02} s", "{year}-{month:02}-{day:02}"),
+    "fr-ch": _DOTTED_PADDED,
     "es": _Forms(_24_HOURS_PLAIN, "{day}/{month}/{year}"),
     "es-mx": _LATIN_AMERICAN,
     "es-419": _LATIN_AMERICAN,
-    "it": _Forms(_24_HOURS, "{day}/{month}/{year}"),
+    "es-us": _LATIN_AMERICAN,
+    "it": _BRITISH,
     "pt": _BRITISH,
     "ru": _DOTTED_PADDED,
     "uk": _DOTTED_PADDED,
@@ -307,7 +315,10 @@ _FORMS: Mapping[str, _Forms] = {
     "pl": _Forms(_24_HOURS, "{day}.{month:02}.{year}"),
     "tr": _DOTTED_PADDED,
     "nl": _Forms(_24_HOURS, "{day}-{month}-{year}"),
-    "sv": _Forms(_24_HOURS, "{year}-{month:02}-{day:02}"),
+    "nl-be": _Forms(_24_HOURS, "{day}/{month}/{year}"),
+    "sv": _ISO,
+    "af": _ISO,
+    "lt": _ISO,
     "vi": _Forms(_24_HOURS, "{day}/{month}/{year}"),
     "id": _Forms("{hour:02}.{minute:02}.{second:02}", "{day}/{month}/{year}"),
     "cs": _Forms(_24_HOURS_PLAIN, "{day}. {month}. {year}"),
@@ -317,6 +328,12 @@ _FORMS: Mapping[str, _Forms] = {
     "fi": _Forms("{hour}.{minute:02}.{second:02}", "{day}.{month}.{year}"),
     "da": _Forms("{hour:02}.{minute:02}.{second:02}", "{day}.{month}.{year}"),
     "nb": _DOTTED,
+    "no": _DOTTED,
+    "et": _DOTTED,
+    "sk": _Forms(_24_HOURS_PLAIN, "{day}. {month}. {year}"),
+    "sl": _Forms(_24_HOURS, "{day}. {month}. {year}"),
+    "hr": _Forms(_24_HOURS, "{day:02}. {month:02}. {year}."),
+    "ca": _Forms(_24_HOURS_PLAIN, "{day}/{month}/{year}"),
     "el": _Forms(_12_HOURS, "{day}/{month}/{year}", ("π.μ.", "μ.μ.")),
 }
 
