@@ -127,22 +127,29 @@ def time_diff(call: MacroCall) -> str:
     return time_difference(call.environment, call.args[0], call.args[1])
 
 
-_CLOCK = (
-    r"(?:[T ](?P<hour>\d\d)(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?)?)?"
-    r"(?:\s*(?P<zone>Z|[+-]\d\d(?::?\d\d)?))?)?\Z"
+_ZONE = r"(?P<zone>\s*Z|[+-]\d\d(?::?\d\d)?)?"
+_CLOCK, _BASIC_CLOCK = (
+    rf"(?:[T ](?P<hour>\d\d)(?:{colon}(?P<minute>\d\d)(?:{colon}(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?)?)?{_ZONE})?"
+    for colon in (":", "")
 )
+_BROWSERS_CLOCK = (
+    r"(?:T(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+))?)?(?P<zone>Z|[+-]\d\d:?\d\d)?)?"
+)
+# Moment's forms: a day with hyphens goes with a time with colons, and a week or a month alone with none.
 _ISO = tuple(
-    re.compile(r"\s*(?P<year>[+-]\d{6}|\d{4})" + day + _CLOCK, re.ASCII)
+    re.compile(rf"\s*(?P<year>[+-]\d{{6}}|\d{{4}}){day}\Z", re.ASCII)
     for day in (
-        r"-(?P<month>\d\d)-(?P<day>\d\d)",
-        r"-W(?P<week>\d\d)(?:-(?P<weekday>\d))?",
-        r"-(?P<yearday>\d{3})",
-        r"-(?P<month>\d\d)",
-        r"(?P<month>\d\d)(?P<day>\d\d)",
-        r"W(?P<week>\d\d)(?P<weekday>\d)?",
-        r"(?P<yearday>\d{3})",
+        r"-(?P<month>\d\d)-(?P<day>\d\d)" + _CLOCK,
+        r"-W(?P<week>\d\d)-(?P<weekday>\d)" + _CLOCK,
+        r"-W(?P<week>\d\d)",
+        r"-(?P<yearday>\d{3})" + _CLOCK,
+        r"-(?P<month>\d\d)" + _BROWSERS_CLOCK,
+        r"(?P<month>\d\d)(?P<day>\d\d)" + _BASIC_CLOCK,
+        r"W(?P<week>\d\d)(?P<weekday>\d)" + _BASIC_CLOCK,
+        r"W(?P<week>\d\d)",
+        r"(?P<yearday>\d{3})" + _BASIC_CLOCK,
         r"(?P<month>\d\d)",
-        r"",
+        _BROWSERS_CLOCK,
     )
 )
 _MONTH_NAMES = [month[:3] for month in MONTHS]
@@ -222,7 +229,7 @@ def _from_iso(found: re.Match[str], local: tzinfo) -> datetime:
         day = datetime(year, _number(found, "month", 1), _number(found, "day", 1))
     hour = _number(found, "hour")
     midnight = hour == 24 and not _number(found, "minute") and not _number(found, "second")
-    microsecond = int((groups["fraction"] or "0")[:3].ljust(3, "0")) * 1000
+    microsecond = int((groups.get("fraction") or "0")[:3].ljust(3, "0")) * 1000
     time = day.replace(
         hour=0 if midnight else hour,
         minute=_number(found, "minute"),
@@ -231,7 +238,8 @@ def _from_iso(found: re.Match[str], local: tzinfo) -> datetime:
     )
     if midnight:
         time += timedelta(days=1)
-    return time.replace(tzinfo=_zone(groups["zone"]) if groups["zone"] else local)
+    zone = groups.get("zone")
+    return time.replace(tzinfo=_zone(zone.strip()) if zone else local)
 
 
 def _zone(text: str) -> tzinfo:
