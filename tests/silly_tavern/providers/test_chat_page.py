@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tavernkit._values import Json, JsonObject
+from tavernkit.errors import ConfigError
+from tavernkit.prompt import Message
 from tavernkit.silly_tavern import Preset
 from tavernkit.silly_tavern.providers import CHAT_SOURCES, ChatInput, Connection, chat_page_body, chat_request
 from tavernkit.silly_tavern.providers._chat.page_models import translate_effort
@@ -109,6 +111,12 @@ def test_pictures_of_a_character_are_not_sent_where_only_users_may_send_them() -
         {"role": "assistant", "content": [{"type": "text", "text": "a"}]},
         {"role": "user", "content": [IMAGE]},
     ]
+
+
+def test_messages_of_a_plan_are_not_left_out_silently() -> None:
+    messages: Any = [Message("user", "Hi")]
+    with pytest.raises(ConfigError, match="messages must be a list of messages in OpenAI's form"):
+        chat_page_body(Preset.default(), messages, ChatInput())
 
 
 def test_a_reverse_proxy_is_told_to_sources_that_have_one() -> None:
