@@ -302,3 +302,10 @@ def check_finders_do_what_their_patterns_do(text: str) -> None:
     for name, (find, source) in ORACLES.items():
         wanted = [(found.start(), found.end(), found.groups()) for found in re.finditer(source, text, re.IGNORECASE)]
         assert [(found.start, found.end, found.groups) for found in find(text)] == wanted, name
+
+
+def check_passes_find_nothing_without_their_needle(text: str) -> None:
+    """A pass that is skipped because its needle is missing would have found nothing."""
+    lowered = text.lower()
+    for each in (*legacy_passes.BEFORE_ENVIRONMENT, *legacy_passes.AFTER_ENVIRONMENT):
+        assert each.needle in lowered or not list(each.find(text)), each.needle

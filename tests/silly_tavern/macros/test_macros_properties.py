@@ -23,3 +23,6 @@ test_expansion_equals_the_straightforward_one = settings(quick, max_examples=400
     given(p.blocks | p.texts | p.well_formed)(p.check_expansion_equals_the_straightforward_one)
 )
 test_legacy_finders_do_what_their_patterns_do = quick(given(p.finder_texts)(p.check_finders_do_what_their_patterns_do))
+test_legacy_passes_find_nothing_without_their_needle = quick(
+    given(p.finder_texts | p.blocks | p.texts)(p.check_passes_find_nothing_without_their_needle)
+)
