@@ -52,7 +52,7 @@ def _models() -> Mapping[str, ModelInfo]:
             row["provider"],
             row["tokenizer"],
         )
-        table.setdefault(row["id"], info)
+        table.setdefault(row["id"], info)  # of several rows RisuAI finds the first
     return table
 
 

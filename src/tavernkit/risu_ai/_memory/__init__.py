@@ -41,6 +41,7 @@ def remember(given: MemoryInput) -> MemoryOutcome:
     return supa_memory(given, hypa=bool(given.settings.get("hypaMemory")))
 
 
+# In the order in which RisuAI looks for them: others that are enabled, too, do nothing.
 _KINDS: Sequence[tuple[str, str, Callable[[MemoryInput], MemoryOutcome]]] = (
     ("hanuraiEnable", "HanuraiMemory", hanurai),
     ("hypav2", "HypaMemory V2", hypa_v2),

@@ -49,7 +49,7 @@ def in_lorebook_slot(entry: ActiveLore) -> bool:
 
 
 def at_end(entry: ActiveLore) -> bool:
-    """True if it goes at the very end."""
+    """True if it goes at the very end. RisuAI's depth counts from the start of the chat, but 0 is the end."""
     return entry.pos == DEPTH and entry.depth == 0
 
 
@@ -68,7 +68,7 @@ class Positions:
         for entry in lore:
             if entry.inject is not None:
                 self._injected.setdefault(entry.inject.location, []).append(entry)
-            if entry.pos.startswith(POINT_PREFIX):
+            if entry.pos.startswith(POINT_PREFIX):  # one that is injected keeps its place: RisuAI shows it twice
                 self._points.setdefault(entry.pos.removeprefix(POINT_PREFIX), []).append(entry)
 
     def fill(self, text: str, location: str) -> str:

@@ -65,6 +65,7 @@ def _take_leading_system(
     if count == 0:
         return None, messages
     leading = messages[:count]
+    # The first keeps its memo: a start line alone is blanked later, one behind other texts is sent.
     leading[0].content = join("\n\n", (message.content for message in leading))
     return leading[0], messages[count:]
 
