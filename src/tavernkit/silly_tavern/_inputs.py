@@ -88,7 +88,7 @@ class SillyTavernInputs(CommonInputs, total=False):
     regex_scripts: RegexScripts | None
     """Regex scripts, global and of the card and preset."""
     tools: Sequence[Tool | Mapping[str, object]]
-    """Functions that the model may call."""
+    """Functions that the model may call; mappings may have the form of OpenAI's API."""
     instruct: InstructTemplate | None
     """Instruct template of text completion; the settings' own by default."""
     context_template: ContextTemplate | None
