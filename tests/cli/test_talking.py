@@ -13,6 +13,7 @@ import pytest
 
 from tavernkit._values import JsonObject
 from tavernkit.cli import talk
+from tavernkit.conversation import _stores as stores
 from tavernkit.risu_ai import ChatFile as RisuChatFile
 from tavernkit.risu_ai import Save
 from tavernkit.risu_ai._files.preset import Preset as RisuPreset
@@ -305,6 +306,33 @@ def test_a_chat_remembers_from_turn_to_turn(tavernkit: Tavernkit, tmp_path: Path
         outcome = tavernkit("chat", str(card), "--base-url", url, "--save", chat, "--say", "1", "--say", "2")
     assert outcome.code == 0, outcome.err
     assert ["Turn 1." in json.dumps(model.requests[0]), "Turn 2." in json.dumps(model.requests[1])] == [True, True]
+
+
+@pytest.mark.parametrize(("platform", "name"), [("silly_tavern", "a.json"), ("risu_ai", "a.jsonl")])
+def test_a_chat_is_not_saved_under_the_ending_of_the_other_program(
+    tavernkit: Tavernkit, tmp_path: Path, platform: str, name: str
+) -> None:
+    save = tmp_path / name
+    outcome = tavernkit("chat", CARD, "-p", platform, "--model", "scripted", "--save", str(save), "--say", "Hi")
+    assert (outcome.code, f"chats of {platform} end in" in outcome.err, save.exists()) == (2, True, False)
+
+
+def test_a_chat_that_cannot_be_saved_is_no_fault_of_the_model(
+    tavernkit: Tavernkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    chat = ("chat", CARD, "--model", "scripted", "--save", str(tmp_path / "a.jsonl"))
+    with monkeypatch.context() as full:
+        full.setattr(stores, "write_atomically", refuse)
+        outcome = tavernkit(*chat, "--say", "Hi")
+        assert (outcome.code, "No space left" in outcome.err, "model" in outcome.err) == (2, True, False)
+        typed = iter(["Hi"])
+        full.setattr("builtins.input", lambda _: next(typed, "/quit"))
+        outcome = tavernkit(*chat)
+    assert outcome.code == 2
+    assert "No space left on device; the next message saves what is missing" in " ".join(outcome.err.split())
 
 
 def test_a_text_model_gets_one_text_and_where_to_stop(tavernkit: Tavernkit, tmp_path: Path) -> None:

@@ -68,6 +68,8 @@ class Talk:
         self.failed = 0
         self.stopped = False
         """True if the user stopped the last reply."""
+        self.unsaved = False
+        """True if the chat could not be saved."""
         self.asking = False
         """True if the user can type commands."""
         self.draft = ""
@@ -119,6 +121,8 @@ class Talk:
                 self.command(text)
             elif text:
                 self.reply("send", text)
+        if self.unsaved:
+            return ExitCode.USAGE
         return ExitCode.MODEL if self.turns and self.failed == self.turns else ExitCode.OK
 
     def command(self, line: str) -> None:
@@ -161,7 +165,13 @@ class Talk:
             show_piece("\n")
             complain("stopped; the partial reply is kept. Press Ctrl+C again to quit", kind="note")
             return None
-        except (ModelError, MaxTokensExceededError, RequestFailedError, StoreError) as error:
+        except StoreError as error:
+            if not self.asking:
+                raise
+            self.unsaved = True
+            complain(f"{error}; the next message saves what is missing", kind="error")
+            return None
+        except (ModelError, MaxTokensExceededError, RequestFailedError) as error:
             self.failed += 1
             show_piece("\n" if any(shown) else "")
             kept = "the partial reply is kept" if any(shown) else "your message is kept"
@@ -169,6 +179,7 @@ class Talk:
                 kept += ", /regenerate asks again"
             complain(f"{error} ({self.session.address}); {kept}", kind="error")
             return None
+        self.unsaved = False
         last = self.chat.last
         reply = last.text if last is not None else ""
         if not silent and reply.strip() != "".join(shown).strip():

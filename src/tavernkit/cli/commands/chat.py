@@ -119,6 +119,9 @@ def open_session(options: ChatOptions, save: Path | None) -> Session:
         raise typer.BadParameter(
             "the model decides its own dialect here: leave out --dialect, or use --dialect text for text completion"
         )
+    suffix = SUFFIXES[options.chosen_platform]
+    if save is not None and save.suffix.lower() != suffix:
+        raise typer.BadParameter(f"--save {save}: chats of {options.chosen_platform.value} end in {suffix}")
     if options.chat == STDIN:
         raise typer.BadParameter("--chat names the file in which the chat continues: it cannot be stdin")
     model = options.connect(text=options.dialect == TEXT)
