@@ -116,7 +116,7 @@ class Scan:
         return self
 
     def _hash(self, candidate: Candidate) -> Json:
-        if candidate.forced:
+        if candidate.forced:  # it has the hash that its sender gave it, or none, and then no later scan finds it
             return candidate.entry.raw.get("hash")
         return self.books.hash(candidate.position) if _has_effects(candidate.entry) else None
 
@@ -309,6 +309,7 @@ class Scan:
         feeding = [candidate.entry for candidate in successful if not candidate.entry.prevent_recursion]
         next_type = PassType.STOP
         if not self.overflowed:
+            # After a widened pass, which does not see activated lore, that is searched even if nothing new fired.
             widened = state.type is PassType.MIN_ACTIVATIONS and bool(self.haystack.recursion)
             if settings.recursive and (feeding or widened):
                 next_type = PassType.RECURSION

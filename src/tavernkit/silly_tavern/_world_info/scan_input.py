@@ -116,5 +116,5 @@ class ScanInput:
 
     @property
     def trigger(self) -> str:
-        """The generation type that entries' triggers are compared with."""
+        """The generation type that entries' triggers are compared with; unknown ones count as normal."""
         return self.generation_type if self.generation_type in GENERATION_TYPES else "normal"

@@ -48,7 +48,7 @@ class TimedEffects:
                 del records[key]
                 continue
             positions = self._owners(key, record)
-            if not positions:
+            if not positions:  # an effect of a changed or missing entry stays until its end, without consequences
                 if self.length >= _number(record, "end"):
                     del records[key]
             elif not truthy(self._books.entry(positions[0]).raw.get(effect)):

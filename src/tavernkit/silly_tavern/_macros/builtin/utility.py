@@ -193,6 +193,7 @@ def chat_hash(environment: MacroEnvironment) -> int | float:
     known = memory.chat_id_hash
     if isinstance(known, (int, float)):
         return known
+    # Without a chat, SillyTavern stores a 0.
     memory.chat_id_hash = chat_name_hash(environment)
     return memory.chat_id_hash
 
