@@ -372,8 +372,11 @@ def test_the_database_by_the_command_line(
     assert "not a backup" in refused("restore", str(tmp_path / "cards" / "bel.json"), data="three")
     assert "nowhere/all.zip cannot be written: No such file" in refused("export", str(tmp_path / "nowhere" / "all.zip"))
     databases = sorted((tmp_path / "one").glob("*.db"))
+    card = tmp_path / "cards" / "bel.json"
+    for arguments in (("backup",), ("export",), ("export", "--session", "x")):
+        assert "file of another kind, and is not overwritten" in refused(*arguments, str(databases[0]))
     for command in ("backup", "export"):
-        assert "is a database: name another file" in refused(command, str(databases[0]))
+        assert "is not overwritten" in refused(command, str(card))
     assert made["id"] in run("keys")
     assert "revoked" in run("keys", "--revoke", made["id"], data="two")
     assert "there is no" in refused("import", str(tmp_path / "nothing.png"))

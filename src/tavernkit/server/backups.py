@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 MANIFEST = "tavernkit-backup.json"
 FORMAT = 1
-SQLITE_START = b"SQLite format 3\0"
+SQLITE_START, ZIP_START = b"SQLite format 3\0", b"PK"
 ROWS_AT_ONCE = 500
 LEFT_OUT = frozenset(("rate_windows",))
 """Tables that are not worth a backup."""
@@ -108,7 +108,7 @@ def export_all(config: ServerConfig, target: Path, *, session: str | None = None
         target: The ZIP file; for one session, a file in its platform's format.
         session: Our id of the session, to write only this one.
     """
-    _refuse_database(target)
+    _refuse_other_file(target, zipped=session is None)
 
     async def work(database: Database) -> dict[str, int]:
         await database.require_tables()
@@ -149,7 +149,7 @@ def backup(config: ServerConfig, target: Path) -> dict[str, int]:
         config: The settings.
         target: The file. It contains hashes of keys, and encrypted keys of upstreams.
     """
-    _refuse_database(target)
+    _refuse_other_file(target)
 
     async def work(database: Database) -> dict[str, int]:
         await database.require_tables()
@@ -318,12 +318,13 @@ def _zip_file(target: Path) -> Generator[zipfile.ZipFile]:
         partial.unlink(missing_ok=True)
 
 
-def _refuse_database(target: Path) -> None:
-    """Raise if the file to write is an SQLite database, perhaps the one to read: nothing would be left of it."""
+def _refuse_other_file(target: Path, *, zipped: bool = True) -> None:
+    """Raise if the file to write exists and is something else, such as the database: nothing would be left of it."""
     if target.is_file():
         with target.open("rb") as stream:
-            if stream.read(len(SQLITE_START)) == SQLITE_START:
-                raise ConfigError(f"{target} is a database: name another file to write", code="CANNOT_WRITE")
+            start = stream.read(len(SQLITE_START))
+        if start == SQLITE_START or (zipped and start and not start.startswith(ZIP_START)):
+            raise ConfigError(f"{target} is a file of another kind, and is not overwritten", code="CANNOT_WRITE")
 
 
 def _tables() -> list[Table]:
