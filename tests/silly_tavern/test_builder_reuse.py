@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -16,6 +18,8 @@ from tavernkit.budget._tokenizers import BundledTokenizer
 from tavernkit.cards import Character, User
 from tavernkit.silly_tavern import Builder, ChatMessage, Preset, WorldBook
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter
+from tavernkit.silly_tavern._limits import CACHED_COUNTERS
+from tavernkit.silly_tavern._token_counting.messages import counting_rule
 from tavernkit.silly_tavern._world_info.engine import CompiledBooks
 from tavernkit.stores import InMemoryVariablesStore
 
@@ -107,6 +111,17 @@ def test_what_is_remembered_changes_no_prompt(changes: dict[str, Any]) -> None:
     anew = builder().build(history=turns(), **changes)
     assert again.to_messages() == anew.to_messages()
     assert [block.metadata for block in again.blocks] == [block.metadata for block in anew.blocks]
+
+
+def test_what_was_counted_for_many_models_is_forgotten() -> None:
+    shared = builder()
+    counters: list[ref[object]] = []
+    for number in range(CACHED_COUNTERS + 3):
+        model = f"gpt-4-{number}"
+        shared.build(history=turns(), preset=Preset.from_json({"openai_model": model}))
+        counters.append(ref(shared.services.counter(counting_rule("openai", model), None, print)))
+    gc.collect()
+    assert [counter() is None for counter in counters] == [True] * 3 + [False] * CACHED_COUNTERS
 
 
 def test_macros_in_messages_are_expanded_each_turn() -> None:

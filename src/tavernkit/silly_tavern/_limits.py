@@ -16,6 +16,9 @@ MAX_ATTACHMENT_BYTES = 64 * 1024 * 1024
 TOKEN_CACHE_SIZE = 16_384
 """How many token counts a builder caches."""
 
+CACHED_COUNTERS = 32
+"""For how many models a builder keeps a counter and what it has counted: a service's clients name the models."""
+
 HISTORY_MEMORIES = 256
 """For how many names and models a builder remembers the messages of chats."""
 

@@ -20,6 +20,7 @@ from tavernkit.silly_tavern._chat_completion.layout import PlacedMessage
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._limits import (
     BYTES_OF_A_MESSAGE,
+    CACHED_COUNTERS,
     EMBEDDED_BOOKS,
     HISTORY_CACHE_BYTES,
     HISTORY_MEMORIES,
@@ -56,8 +57,8 @@ class Services:
         self.written: LRUCache[object, KnownItems] = LRUCache(HISTORY_CACHE_BYTES, _size_of_items)
         """The messages that the last text prompt of each chat tried."""
         self._embedded: LRUCache[int, tuple[CharacterBook, WorldBook]] = LRUCache(EMBEDDED_BOOKS)
-        self._counters: dict[tuple[CountingRule, TokenizerFiles | None], MessageCounter] = {}
-        self._vocabularies: dict[tuple[str, TokenizerFiles | None], tuple[VocabularyInUse, TextCounts]] = {}
+        self._counters: LRUCache[object, MessageCounter] = LRUCache(CACHED_COUNTERS)
+        self._vocabularies: LRUCache[object, tuple[VocabularyInUse, TextCounts]] = LRUCache(CACHED_COUNTERS)
         self._engines: LRUCache[int, MacroEngine] = LRUCache(MACRO_REGISTRIES)
         self.known_texts = KnownTexts()
         """For source maps: texts of the last one."""
@@ -82,27 +83,26 @@ class Services:
 
     def counter(self, rule: CountingRule, files: TokenizerFiles | None, warn: Warn) -> MessageCounter:
         """Return the counter of a rule, with its cached counts."""
-        key = (rule, files)
-        with self._lock:
-            if key not in self._counters:
-                self._counters[key] = new_counter(rule, files, warn)
-            return self._counters[key]
+        with self._lock:  # loading a vocabulary twice takes long
+            return self._counters.get_or_make((rule, files), lambda: new_counter(rule, files, warn))
 
     def history_of(self, counter: MessageCounter, names_behavior: int, user_name: str, in_group: bool) -> HistoryMemory:
         """Return the cached messages of chat lines with these names and this counter."""
-        key = (counter, names_behavior, user_name, in_group)
+        # Not the counter itself, which would then be kept with its cache.
+        key = (counter.rule, counter.vocabulary, names_behavior, user_name, in_group)
         return self._histories.get_or_make(key, lambda: HistoryMemory(self._messages))
 
     def vocabulary(
         self, name: str, files: TokenizerFiles | None, warn: Warn
     ) -> tuple[VocabularyInUse, Callable[[str], int]]:
         """Return a vocabulary of text completion, and a counter with cached counts."""
-        key = (name, files)
+
+        def load() -> tuple[VocabularyInUse, TextCounts]:
+            found = load_vocabulary(name, files, warn)
+            return found, TextCounts(found.count, by_word=found.by_word)
+
         with self._lock:
-            if key not in self._vocabularies:
-                found = load_vocabulary(name, files, warn)
-                self._vocabularies[key] = found, TextCounts(found.count, by_word=found.by_word)
-            return self._vocabularies[key]
+            return self._vocabularies.get_or_make((name, files), load)
 
     def embedded_book(self, character: Character) -> WorldBook | None:
         """Return the book inside a card as a world book, cached."""
