@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -219,6 +219,27 @@ async def test_a_line_that_does_not_exist_is_an_error(change: Callable[[Chat, in
     chat.hide(1, 9)
     chat.hide(5)
     assert [line.get("disabled", False) for line in chat.lines] == [False, True]
+
+
+async def test_wrong_arguments_are_named() -> None:
+    chat, _ = made("Hi.")
+    text: Any = 5
+    for ask in (chat.send, chat.continue_reply, chat.quiet, chat.translate):
+        with pytest.raises(ConfigError, match="must be text, not int 5"):
+            await ask(text)
+    with pytest.raises(ConfigError, match=r"kind must be one of send, regenerate, .*, not 'sent'"):
+        chat.preview(kind=cast("Any", "sent"))
+    with pytest.raises(ConfigError, match="direction must be one of left, right, not 'up'"):
+        await chat.swipe(cast("Any", "up"))
+    with pytest.raises(ConfigError, match="there is no line 0: the chat has 0"):
+        chat.display(0)
+    with pytest.raises(ConfigError, match="host must be"):
+        Chat(host=text)
+    await chat.send("Hello.")
+    with pytest.raises(ConfigError, match="value must be"):
+        chat.disable(0, cast("Any", "all"))
+    with pytest.raises(ConfigError, match="values must be"):
+        chat.change_chat(text)
 
 
 async def test_impersonation_speaks_for_the_persona_that_the_chat_is_bound_to() -> None:

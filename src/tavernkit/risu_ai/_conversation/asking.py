@@ -170,6 +170,19 @@ def memory_models(given: MemoryModels | None, helpers: Helpers, settings: Settin
     return given if given.summarize is not None else dataclasses.replace(given, summarize=helpers.summarize)
 
 
+def advance(steps: Generator[Ask, Answer, object], answer: Answer | None) -> object:
+    """Run a send until it needs something, or ends.
+
+    Args:
+        steps: The send.
+        answer: What it asked for last; None if it has not begun.
+    """
+    try:
+        return next(steps) if answer is None else steps.send(answer)
+    except StopIteration as done:
+        return done.value
+
+
 def receive(steps: Generator[Ask, Answer, object], heard: Sequence[str]) -> None:
     """Pass the pieces of a stream to a send: its scripts see the text so far with each of them.
 

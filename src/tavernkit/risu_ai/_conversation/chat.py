@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from typing import Literal, TypeAlias, TypeVar, Unpack
+from typing import Literal, TypeAlias, TypeVar, Unpack, get_args
 
 from tavernkit import models
+from tavernkit._arguments import require, require_choice
 from tavernkit._turns import Turn, TurnKind
 from tavernkit._values import FrozenObject, freeze_object
 from tavernkit.errors import ConfigError
@@ -17,7 +18,7 @@ from tavernkit.prompt._context import random_numbers
 from tavernkit.risu_ai._chat.chat_log import with_messages
 from tavernkit.risu_ai._chat.groups import group_members
 from tavernkit.risu_ai._context import RisuAIContext, RisuAIInputs
-from tavernkit.risu_ai._conversation.asking import Asker, Helpers, asking_host, memory_models, receive
+from tavernkit.risu_ai._conversation.asking import Asker, Helpers, advance, asking_host, memory_models, receive
 from tavernkit.risu_ai._conversation.chat_state import ChatState
 from tavernkit.risu_ai._conversation.rerolls import taken_back
 from tavernkit.risu_ai._objects import made_id
@@ -82,6 +83,7 @@ class Chat(ChatState):
             speaker: Who answers in a group (name or id), even if muted.
             commands: Run command lines; otherwise they are ordinary texts.
         """
+        require("text", text, str)
         self.rerolls.meet(self.character.id)
         if commands and text.startswith("/"):
             turn = await self._run_command("send", text)
@@ -96,6 +98,7 @@ class Chat(ChatState):
             text: What the user typed; it is put before the continuation.
             speaker: Who continues in a group (name or id). By default a whole round speaks, as in RisuAI.
         """
+        require("text", text, str)
         messages = self.chat.messages
         if len(messages) < 2 or messages[-1].role != "char":
             return Turn(kind="continue")
@@ -118,6 +121,7 @@ class Chat(ChatState):
 
     async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
         """Show the next swipe of the last reply; right of the newest one, ask for another."""
+        require_choice("direction", direction, ("left", "right"))
         self.rerolls.meet(self.character.id)
         moved = self.rerolls.move(self.chat.messages, direction)
         if moved is not None:
@@ -139,6 +143,7 @@ class Chat(ChatState):
 
     async def quiet(self, prompt: str) -> Turn:
         """Ask something outside the chat. The answer is returned, not stored."""
+        require("prompt", prompt, str)
         return await self._ask_outside_chat("quiet", prompt)
 
     async def suggest(self) -> list[str]:
@@ -160,6 +165,7 @@ class Chat(ChatState):
             language: The language to translate into.
             translator: Translates; by default the auxiliary model does.
         """
+        require("text", text, str)
         asker = self._asker()
         hidden, styles = hide_styles(text)
         if translator is not None:
@@ -177,6 +183,7 @@ class Chat(ChatState):
             kind: The operation.
             speaker: Who answers in a group (name or id); by default the first one whose turn it is.
         """
+        require_choice("kind", kind, get_args(TurnKind))
         changes: RisuAIInputs = {
             # Otherwise the application's own random numbers would be used up.
             "random": random_numbers(f"{self._seed} {self._turns}"),
@@ -217,6 +224,7 @@ class Chat(ChatState):
 
         As in RisuAI, Lua listeners of displayed texts may set variables of the chat.
         """
+        index = index if index == -1 else self._place(index)
         operation = self._operation(None)
         try:
             return operation.display(index)
@@ -316,7 +324,7 @@ class Chat(ChatState):
         answer: Answer | None = None
         failure: ModelError | None = None
         while True:
-            step = await asker.work(lambda answer=answer: _advance(steps, answer))
+            step = await asker.work(lambda answer=answer: advance(steps, answer))
             self._apply(send)
             if not isinstance(step, ModelRequest):
                 return failure
@@ -434,14 +442,6 @@ def _with_question(plan: RisuPlan, kind: TurnKind, text: str) -> RisuPlan:
     asked = plan.append_block(Block(role="system", content=text, id=kind, metadata={"source": source}))
     assert isinstance(asked, RisuPlan)
     return asked
-
-
-def _advance(steps: Generator[Ask, Answer, object], answer: Answer | None) -> object:
-    """Run a send until it needs something, or ends."""
-    try:
-        return next(steps) if answer is None else steps.send(answer)
-    except StopIteration as done:
-        return done.value
 
 
 def _ignore(_: ReplyPiece) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, Self, Unpack
 
+from tavernkit._arguments import require
 from tavernkit._turns import Host
 from tavernkit._values import FrozenObject, Json, JsonObject, freeze_object, is_mapping, is_sequence, thaw_object
 from tavernkit.dialects._attachments import Attachment
@@ -72,6 +73,7 @@ class ChatState:
                 object.
             inputs: Inputs of every build, and the chat so far (``history``).
         """
+        require("host", host, Host | None)
         if builder is not None:
             services = builder.services
             inputs = {**builder.inputs, **inputs}
@@ -187,6 +189,7 @@ class ChatState:
             index: The number of the line; -1 is the last.
             text: Its new text.
         """
+        require("text", text, str)
         self._change_message(index, lambda message: with_text(message, text))
 
     def delete(self, index: int) -> None:
@@ -205,6 +208,7 @@ class ChatState:
             index: The number of the line; -1 is the last.
             value: True, ``allBefore`` or False.
         """
+        require("value", value, Disabled)
 
         def change(message: RisuMessage) -> RisuMessage:
             raw: FrozenObject = MappingProxyType({**message.raw, "disabled": value})
@@ -229,6 +233,7 @@ class ChatState:
 
     def change_chat(self, values: Mapping[str, object]) -> None:
         """Replace fields of the open chat, in RisuAI's own names: ``note``, ``localLore`` and so on."""
+        require("values", values, Mapping[str, object])
         self._set_chat(RisuChat.from_json({**self.stored, **values}))
         shared = self.variables.to_dict().get(GLOBAL, {})
         self.variables = ChatVariables({LOCAL: chat_variables(self.chat), GLOBAL: shared})
