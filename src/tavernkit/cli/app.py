@@ -71,8 +71,8 @@ SUMMARIES = {
 """What the help says of each command and group, in its order, so that it need not import them."""
 
 EPILOG = (
-    "Exit codes: 0 done · 1 problems found · 2 wrong usage or unreadable input · 3 the prompt does not fit "
-    "its budget · 4 the model failed · 130 interrupted · 141 the reader of the output closed it."
+    "Exit codes: 0 done · 1 problems found · 2 wrong usage, or a file that cannot be read or written · 3 the prompt "
+    "does not fit its budget · 4 the model failed · 130 interrupted · 141 the reader of the output closed it."
 )
 
 COMPLETION_VARIABLE = "_TAVERNKIT_COMPLETE"

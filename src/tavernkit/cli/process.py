@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
     PROBLEMS = 1
     """Problems were found (``lint``), something was lost (``convert``), or a check failed (``lore test``)."""
     USAGE = 2
-    """Wrong usage, or an input cannot be read."""
+    """Wrong usage, an input that cannot be read, or an output that cannot be written."""
     OVER_BUDGET = 3
     """The required parts of the prompt do not fit the token budget."""
     MODEL = 4
