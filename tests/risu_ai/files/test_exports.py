@@ -5,14 +5,27 @@ from __future__ import annotations
 import base64
 import json
 import uuid
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tavernkit.cards._png import encode_chunk, placeholder_png, text_chunk
-from tavernkit.errors import FileFormatError, TavernKitError, WarningLog
-from tavernkit.risu_ai import ChatFile, PersonaFileError, RisuPersona, read_persona, write_persona
+from tavernkit.errors import ConfigError, FileFormatError, TavernKitError, WarningLog
+from tavernkit.risu_ai import (
+    ChatFile,
+    PersonaFileError,
+    RisuPersona,
+    Save,
+    Settings,
+    export_charx,
+    read_persona,
+    to_chat_preset,
+    write_module,
+    write_persona,
+)
 from tavernkit.risu_ai._files.chat_file import ChatFileError
 
 ANN = RisuPersona(id="old", name="Ann é", prompt="A clerk.")
@@ -77,3 +90,25 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
                 load(content, warn=WarningLog())
             except TavernKitError:
                 continue
+
+
+PATH: Any = "my.risup"
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (lambda: Save.from_json({"characters": [{"name": "Mira"}]}).with_chat("Mira", PATH), "chat must be a RisuChat"),
+        (lambda: Save.from_json({"characters": [{"name": "Mira"}]}).with_state("Mira", PATH), "what Chat.snapshot"),
+        (lambda: Save.from_json({}).save(cast("Any", 5)), "path must be"),
+        (lambda: to_chat_preset(PATH), r"such as Preset.load\(path\)"),
+        (lambda: export_charx(PATH, lambda _: b""), "character must be a RisuCharacter"),
+        (lambda: write_module(PATH), "module must be"),
+        (lambda: write_persona(PATH), "persona must be a RisuPersona"),
+        (lambda: Settings().switch_persona(PATH), "index must be"),
+        (lambda: Settings().switch_preset(PATH), "index must be"),
+    ],
+)
+def test_what_writes_files_says_what_to_pass(mistake: Callable[[], object], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        mistake()

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tavernkit._arguments import require
 from tavernkit._atomic import replace_atomically, write_atomically
 from tavernkit._text.json_reader import json_object
 from tavernkit._values import Json, JsonObject, LazySequence, is_mapping, is_sequence, thaw_object
@@ -288,6 +289,7 @@ class Save:
             chat: The chat to store.
             variables: Its variables; by default those it was read with.
         """
+        require("chat", chat, RisuChat)
         index = self._index(which)
         written: Packed = packed(chat_json(chat, variables))
         chats: list[Packed] = [packed(thaw_object(each.raw)) for each in self.chats(which)]
@@ -304,6 +306,7 @@ class Save:
             which: Name, id or index of the character or group that was opened.
             snapshot: The result of ``Chat.snapshot()``: the chats, the character, personas, presets, global variables.
         """
+        require("snapshot", snapshot, Mapping[str, object], "what Chat.snapshot() returns")
         index, own = self._index(which), snapshot.get("character")
         if is_mapping(own):  # which another one may have taken the place of
             same = (place for place, each in enumerate(self._stored) if each.get("chaId") == own.get("chaId"))
@@ -343,6 +346,7 @@ class Save:
         ``.json`` is the database as JSON (which only TavernKit reads), a name that begins with ``database`` is a
         database in blocks as in RisuAI's data folder, everything else a local backup with all assets.
         """
+        require("path", path, str | os.PathLike[str])
         target = Path(path)
         if target.suffix.lower() == ".json":
             write_atomically(target, dump_json(_plain(self.database)).encode())
