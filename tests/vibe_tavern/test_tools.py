@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from tavernkit._values import JsonObject
 from tavernkit.errors import ConfigError
+from tavernkit.vibe_tavern import DirectiveDefinition
 from tavernkit.vibe_tavern._json_schema import check_arguments, json_schema_of
 from tavernkit.vibe_tavern._tool_calling import config as tool_config
 from tavernkit.vibe_tavern._tool_calling.calls import check_output, parse_arguments
@@ -104,6 +105,22 @@ def test_definitions_that_cannot_work_are_refused(definitions: Any, code: str) -
     with pytest.raises(ConfigError) as caught:
         ToolRegistry(definitions)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("text", ["", "*", "\ud83d", "int", "print('run')"])
+def test_texts_are_no_schemas_and_are_not_run(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ToolRegistry([{"name": "a", "description": "", "parameters": text}])
+    assert caught.value.code == "INVALID_JSON_SCHEMA"
+    with pytest.raises(ConfigError):
+        DirectiveDefinition("ui.toast", payload=text)
+    assert capsys.readouterr().out == ""
+
+
+def test_schemas_of_types_are_taken() -> None:
+    assert json_schema_of(list[int]) == {"type": "array", "items": {"type": "integer"}}
+    assert json_schema_of(int | None) == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+    assert json_schema_of(Annotated[int, Field(ge=1)]) == {"type": "integer", "minimum": 1}
 
 
 def test_schemas_of_nothing_known_are_refused() -> None:

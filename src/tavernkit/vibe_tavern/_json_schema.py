@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeGuard, cast
+from typing import TypeGuard, cast, get_origin
 
 from tavernkit._values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, shown, thaw_object
 from tavernkit.errors import ConfigError
@@ -48,13 +48,16 @@ def _prune_object(value: JsonObject) -> JsonObject:
 def _described_by_pydantic(source: object, name: str) -> JsonObject:
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
+    refused = ConfigError(
+        f"{name} must be a JSON schema, a pydantic model or a dataclass, not {shown(source)}",
+        code="INVALID_JSON_SCHEMA",
+    )
+    if not isinstance(source, type) and get_origin(source) is None:
+        raise refused  # pydantic evaluates texts as Python code
     try:
         return TypeAdapter(cast("type[object]", source)).json_schema()
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
-        raise ConfigError(
-            f"{name} must be a JSON schema, a pydantic model or a dataclass, not {shown(source)}",
-            code="INVALID_JSON_SCHEMA",
-        ) from error
+        raise refused from error
 
 
 _MAX_DEPTH = 50
