@@ -68,6 +68,8 @@ tests:
         ("tests: [{expect: {}}]", "at least one of fires"),
         ("tests: [{expect: {max_tokens: many}}]", "a whole number"),
         ("tests: [{card: nowhere.json, expect: {fires: x}}]", "which is not there"),
+        (f"tests: [{{card: {'9' * 400}, expect: {{fires: x}}}}]", "which is not there"),
+        ('tests: [{card: "a\\0b", expect: {fires: x}}]', "which is not there"),
         ("tests: [{platforms: [tavern], expect: {fires: x}}]", "silly_tavern and risu_ai"),
         ("tests: [{chat: [{bot: x}], expect: {fires: x}}]", "has no 'bot'"),
         ("tests: [{chat: 5, expect: {fires: x}}]", "a file or a list"),

@@ -130,6 +130,7 @@ def test_the_key_depends_on_the_version(monkeypatch: pytest.MonkeyPatch) -> None
         ({"cards": []}, "needs cards"),
         ({"messages": []}, "no value"),
         ({"cards": ["no/*.png", "no/*.json"]}, r"no file matches 'no/\*.png'"),
+        ({"cards": ["", "cards/card0.json"]}, "every prompt needs a card"),
         ({"seeds": [1.5]}, "numbers or texts"),
         ({"seeds": {"count": 1, "strat": 2}}, "did you mean 'start'"),
         ({"sample": -1}, "whole number"),
@@ -188,6 +189,13 @@ def test_lines_of_text_and_rows_as_personas_and_options(tmp_path: Path) -> None:
         ("Bo", "A sailor.", "first"),
         ("Bo", "A sailor.", "second"),
     ]
+
+
+def test_null_is_like_a_missing_key(tmp_path: Path) -> None:
+    write_grid(tmp_path)
+    seeds = {"start": None, "count": None}
+    read = tk.Grid({"cards": "cards/card0.json", "seeds": seeds, "sample": None}, folder=tmp_path)
+    assert [task.seed for task in read.tasks()] == [0]
 
 
 def test_a_glob_of_several_may_match_nothing(tmp_path: Path) -> None:

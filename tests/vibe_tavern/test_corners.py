@@ -55,6 +55,7 @@ def loop(tools: Any = ()) -> ToolLoopRunner:
         (lambda: asyncio.run(loop().run(5)), "user_text must be text"),  # pyright: ignore[reportArgumentType]
         (lambda: asyncio.run(loop().run("Hi", max_turns="3")), "max_turns must be a whole number"),  # pyright: ignore[reportArgumentType]
         (lambda: asyncio.run(loop().run("Hi", on_event="x")), "on_event must be a function"),  # pyright: ignore[reportArgumentType]
+        (lambda: DirectiveRegistry(5), "a list of directive definitions"),  # pyright: ignore[reportArgumentType]
         (lambda: DirectiveRegistry(["ui.toast"]), "a mapping with type"),  # pyright: ignore[reportArgumentType]
         (lambda: DirectivesModel(ScriptedModel(), {"allowed_type": ["a"]}), "did you mean 'allowed_types'"),
         (lambda: register_sanitizer("shout", 5), "a name and a callable"),  # pyright: ignore[reportArgumentType]

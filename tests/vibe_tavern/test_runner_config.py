@@ -174,6 +174,8 @@ def test_sections_go_over_those_of_the_context_option_by_option() -> None:
 def test_numbers_out_of_range_are_the_default() -> None:
     options = config(tool_calling={"max_tool_args_bytes": -1, "max_tool_calls_per_turn": 0, "tool_timeout_seconds": 0})
     assert options.tool_calling == config().tool_calling
+    with pytest.raises(ConfigError, match="must be a number"):
+        config(tool_calling={"tool_timeout_seconds": 10**400})
 
 
 def test_every_option_of_a_section_is_typed() -> None:

@@ -264,8 +264,12 @@ class _Reader:
 
     def file(self, value: object, where: str) -> Path:
         found = self.path.parent / self.text(value, where)
-        if not found.exists():
-            raise CaseFileError(f"{self.path}: {where} names {str(value)!r}, which is not there")
+        try:
+            there = found.exists()
+        except (OSError, ValueError):  # no file can have such a name
+            there = False
+        if not there:
+            raise CaseFileError(f"{self.path}: {where} names {str(value)!r:.200}, which is not there")
         return found
 
     def refuse(self, where: str, wanted: str) -> NoReturn:

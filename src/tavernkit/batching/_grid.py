@@ -244,6 +244,8 @@ class _Reader:
             return self.books(value)
         if name in ("cards", "presets", "chats"):
             paths = self.strings(value, name) if is_mapping(value) else read_paths(value, self.folder, name, self.warn)
+            if name == "cards" and "" in paths:
+                raise ConfigError("cards: every prompt needs a card, '' is none", code="INVALID_GRID")
             return _not_empty(paths, name)
         return _not_empty(_READERS[name](self, value), name)
 
@@ -391,7 +393,8 @@ def _not_empty(values: Sequence[object], where: str) -> Sequence[object]:
 
 
 def _whole(data: Mapping[str, object], key: str, default: int | None) -> int | None:
-    value = data.get(key, default)
+    value = data.get(key)
+    value = default if value is None else value
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
         raise ConfigError(f"{key} must be a whole number, not {value!r}", code="INVALID_GRID")
     return value

@@ -198,7 +198,7 @@ def positive_number(value: object, *, default: float | None = None) -> float | N
     if isinstance(value, (int, float, str)) and not isinstance(value, bool):
         try:
             number = float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             return default
         if 0 < number < float("inf"):
             return number
@@ -281,7 +281,7 @@ class OptionReader:
             self._refuse(key, "a number")
         try:
             float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             self._refuse(key, "a number")
         return positive_number(value)
 

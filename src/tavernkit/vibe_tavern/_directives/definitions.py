@@ -65,6 +65,7 @@ class DirectiveRegistry:
     """Directive definitions in order, with lookup of types and aliases."""
 
     def __init__(self, definitions: Iterable[DirectiveDefinition | Mapping[str, object]] = ()) -> None:
+        require("definitions", definitions, Iterable, "a list of directive definitions")
         self.definitions = tuple(_definition(each) for each in definitions)
 
     @property
