@@ -132,15 +132,17 @@ class GroupDecision:
         """Read the output of ``to_dict()``, or a decision made by the application.
 
         Args:
-            value: The decision. ``activated_member_ids`` is read as ``activated``; missing keys get defaults.
+            value: The decision. ``activated_member_ids`` is read as ``activated``; missing keys get defaults, and so do
+                lists that are none.
         """
         known: dict[str, object] = {key: value[key] for key in cls.__slots__ if key in value}
         if "activated_member_ids" in value:
             known.setdefault("activated", value["activated_member_ids"])
         for key in ("activated", "generation_types", "reasons"):
-            listed = known.get(key)
-            if is_sequence(listed):
-                known[key] = tuple(str(item) for item in listed)
+            if key in known:
+                listed = known[key]
+                several = listed if is_sequence(listed) else (listed,) if isinstance(listed, str) and listed else ()
+                known[key] = tuple(str(item) for item in several)
         return cls(**known)  # pyright: ignore[reportArgumentType]  # an application's own saved values
 
     @property

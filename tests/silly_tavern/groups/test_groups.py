@@ -48,6 +48,13 @@ def test_a_decision_of_an_application_names_activated_members() -> None:
     assert decision == GroupDecision(activated=("12", "34"), strategy="natural", seed=123)
 
 
+@pytest.mark.parametrize(("listed", "activated"), [("Ann.png", ("Ann.png",)), ("", ()), (5, ()), (None, ()), ({}, ())])
+def test_decisions_with_other_values_than_lists_are_read(listed: object, activated: tuple[str, ...]) -> None:
+    decision = GroupDecision.from_dict({"activated": listed, "reasons": listed})
+    assert (decision.activated, decision.reasons) == (activated, activated)
+    assert GroupDecision.from_dict(decision.to_dict()) == decision
+
+
 def test_an_application_that_decides_otherwise_wins_with_a_warning() -> None:
     ours = GroupDecision(activated=("alice.png",), strategy="list")
     theirs = GroupDecision(activated=("bob.png",))
