@@ -48,6 +48,10 @@ def loop(tools: Any = ()) -> ToolLoopRunner:
         (lambda: PromptRunner(ScriptedModel()).build_request("Hi"), "config must be a RunnerConfig"),  # pyright: ignore[reportArgumentType]
         (lambda: PromptRunner(ScriptedModel()).build_request(config(), "Hi"), "goes into message="),  # pyright: ignore[reportArgumentType]
         (lambda: PromptRunner(ScriptedModel()).build_request(config(), message=["Hi"]), "message must be text"),  # pyright: ignore[reportArgumentType]
+        (lambda: PromptRunner(ScriptedModel()).build_request(config(), message_transforms="x"), "put it in a list"),
+        (lambda: PromptRunner(ScriptedModel()).build_request(config(), dialect=5), "dialect must be text"),  # pyright: ignore[reportArgumentType]
+        (lambda: ToolLoopRunner(PromptRunner(ScriptedModel()), config(), executor=print, aliases=["a"]), "a mapping"),  # pyright: ignore[reportArgumentType]
+        (lambda: render_liquid("{{ a }}", assigns="a"), "assigns must be a mapping"),  # pyright: ignore[reportArgumentType]
         (lambda: build(system_template=5), "a Liquid template, or None for no text"),  # pyright: ignore[reportArgumentType]
         (lambda: asyncio.run(PromptRunner(ScriptedModel()).perform("Hi")), "build_request"),  # pyright: ignore[reportArgumentType]
         (lambda: loop(print), "FunctionToolset"),

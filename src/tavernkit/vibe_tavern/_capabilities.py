@@ -163,7 +163,7 @@ def _check_values(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _by_option_name(values: Mapping[str, object]) -> dict[str, object]:
-    unknown = sorted(set(values) - _OVERRIDABLE)
+    unknown = sorted(str(name) for name in set(values) - _OVERRIDABLE)
     if unknown:
         raise ConfigError(
             f"unknown capabilities: {', '.join(unknown)}; known ones: {', '.join(sorted(_OVERRIDABLE))}",

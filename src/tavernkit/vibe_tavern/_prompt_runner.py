@@ -215,6 +215,9 @@ class PromptRunner:
         require("prompt", prompt, Plan | Request | None, "a Plan or a Request (the user's text goes into message=)")
         require("message", message, str)
         require("system", system, str | None)
+        require("dialect", dialect, str | None)
+        require("message_transforms", message_transforms, Sequence[str])
+        require("response_transforms", response_transforms, Sequence[str])
         strict = strict or config.context.strict
         given = _own_options(llm_options)
         base = _as_request(prompt)

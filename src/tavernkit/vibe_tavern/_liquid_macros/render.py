@@ -80,6 +80,8 @@ def render_liquid(
         warn: Called with each warning.
     """
     require("text", text, str)
+    require("assigns", assigns, Mapping[str, object])
+    require("context", context, Mapping[str, object])
     require_choice("on_error", on_error, _ON_ERROR)
     raising = strict or on_error == "raise"
     problem: LiquidError

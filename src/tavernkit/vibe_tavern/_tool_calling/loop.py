@@ -66,6 +66,7 @@ class ToolLoopRunner:
     ) -> None:
         require("runner", runner, PromptRunner)
         require("config", config, RunnerConfig)
+        require("aliases", aliases, Mapping[str, str] | None)
         strict = strict or config.context.strict
         options = config.tool_calling
         source = tools if hasattr(tools, "definitions") else ToolRegistry(tools)  # pyright: ignore[reportArgumentType]  # either has definitions or is a list of them
