@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._turns import Chat
-from tavernkit._values import Json, JsonObject, freeze_object, is_mapping, thaw_object
+from tavernkit._values import JsonObject, freeze_object, is_mapping, thaw_object
 from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._character import Character, User
 from tavernkit.cards._loading import load
@@ -27,6 +27,7 @@ from tavernkit.models._protocol import Model
 from tavernkit.risu_ai._conversation.chat import Chat as RisuAIChat
 from tavernkit.risu_ai._files.card_import import risu_character
 from tavernkit.risu_ai._files.chat_file import ChatFile as RisuChatFile
+from tavernkit.risu_ai._files.kept_fields import group_of
 from tavernkit.risu_ai._files.preset import Preset as RisuPreset
 from tavernkit.risu_ai._files.settings import Settings as RisuSettings
 from tavernkit.risu_ai._lorebook.book import Lorebook
@@ -369,18 +370,7 @@ def _risu_group(given: Materials, members: Sequence[RisuCharacter]) -> RisuChara
         return group
     if group is not None:
         raise ConfigError("the group is SillyTavern's: pass a RisuCharacter, or members= alone")
-    ids: list[Json] = [member.id for member in members]
-    names = ", ".join(member.name for member in members)
-    return RisuCharacter.from_json(
-        {
-            "type": "group",
-            "name": names,
-            "chaId": "group",
-            "characters": ids,
-            "characterTalks": [1 / 6 * 4 for _ in ids],
-            "characterActive": [True for _ in ids],
-        }
-    )
+    return group_of(members)
 
 
 def _lorebook(book: BookInput, warn: Warn) -> Lorebook:

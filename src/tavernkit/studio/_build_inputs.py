@@ -16,6 +16,7 @@ from tavernkit.risu_ai import Builder as RisuAIBuilder
 from tavernkit.risu_ai import Lorebook, RisuAIInputs
 from tavernkit.risu_ai._files.card_import import risu_character
 from tavernkit.risu_ai._files.chat_file import ChatFile as RisuChatFile
+from tavernkit.risu_ai._files.kept_fields import group_of
 from tavernkit.risu_ai._files.preset import Preset as RisuPreset
 from tavernkit.risu_ai._objects import RisuCharacter, RisuChat
 from tavernkit.silly_tavern import Builder as SillyTavernBuilder
@@ -141,7 +142,7 @@ class Inputs:
             inputs["speaker"] = turn.speaker
         members = [self._of(each, "risu", self._risu_character) for each in group_members(state)]
         if members:
-            inputs |= {"members": members, "character": _risu_group(members)}
+            inputs |= {"members": members, "character": group_of(members)}
         return inputs
 
     def character(self, state: State) -> Character:
@@ -290,20 +291,6 @@ def _character(document: Document) -> Character:
 def _avatar(document: Document) -> str:
     """Return a card's file name, which is SillyTavern's id for it; cards with the same name get different ones."""
     return document.path.name if document.path is not None else f"{document.title} {document.id}.png"
-
-
-def _risu_group(members: Sequence[RisuCharacter]) -> RisuCharacter:
-    ids: list[Json] = [member.id for member in members]
-    return RisuCharacter.from_json(
-        {
-            "type": "group",
-            "name": ", ".join(member.name for member in members),
-            "chaId": "group",
-            "characters": ids,
-            "characterTalks": [2 / 3 for _ in ids],
-            "characterActive": [True for _ in ids],
-        }
-    )
 
 
 def _world(document: Document) -> WorldBook:

@@ -18,6 +18,8 @@ GROUP_KEYS = (
 )
 """What a group may say in RisuAI's words."""
 TALKATIVENESS = 0.5
+NEW_MEMBER_TALKS = 2 / 3
+"""How talkative RisuAI makes those who join a group, whatever their cards say."""
 
 
 def with_kept_fields(raw: Mapping[str, object]) -> JsonObject:
@@ -41,6 +43,20 @@ def kept_character(bundle: Bundle, **fields: object) -> RisuCharacter:
     from tavernkit.risu_ai._files.card_import import character_from_card  # with the lorebook's engine
 
     return RisuCharacter.from_json({**character_from_card(bundle).raw, **kept_fields(bundle), **fields})
+
+
+def group_of(members: Sequence[RisuCharacter]) -> RisuCharacter:
+    """Make a group of these characters, as RisuAI makes a new one: all of them speak."""
+    return RisuCharacter.from_json(
+        {
+            "type": "group",
+            "chaId": "group",
+            "name": ", ".join(member.name for member in members),
+            "characters": [member.id for member in members],
+            "characterTalks": [NEW_MEMBER_TALKS for _ in members],
+            "characterActive": [True for _ in members],
+        }
+    )
 
 
 def make_group(
