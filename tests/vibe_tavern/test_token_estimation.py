@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import urllib.error
+import urllib.request
 from datetime import UTC, datetime
+from http.client import HTTPMessage
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
+from tavernkit.testing import HttpReply, HttpRequest, LoopbackServer
 from tavernkit.vibe_tavern import _token_estimation as token_estimation
 from tavernkit.vibe_tavern._token_estimation import audit_models, canonical_model_hint
-from tavernkit.vibe_tavern._tokenizer_files import Fetched, check_tokenizers, fetch_tokenizers
+from tavernkit.vibe_tavern._tokenizer_files import (
+    CarefulRedirects,
+    Fetched,
+    check_tokenizers,
+    fetch_from_hub,
+    fetch_tokenizers,
+)
 
 TOKENIZER = {
     "version": "1.0",
@@ -111,3 +123,27 @@ def test_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.delenv("TAVERNKIT_TOKENIZER_ROOT")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert token_estimation.default_tokenizer_root() == tmp_path / "tavernkit" / "tokenizers"
+
+
+async def test_the_users_token_stays_with_the_server_that_it_is_for() -> None:
+    async def store(request: HttpRequest) -> HttpReply:
+        return HttpReply(body=b"{}", headers={"etag": request.headers.get("authorization", "no token")})
+
+    async with LoopbackServer(store).running() as elsewhere:
+
+        async def hub(request: HttpRequest) -> HttpReply:
+            if request.path == "/file":
+                return HttpReply(302, headers={"location": f"{hub_server.url}/same-server"})
+            if request.path == "/same-server" and request.headers.get("authorization") == "Bearer secret":
+                return HttpReply(302, headers={"location": f"{elsewhere.url}/stored"})
+            return HttpReply(404)
+
+        async with LoopbackServer(hub).running() as hub_server:
+            file = await asyncio.to_thread(fetch_from_hub, f"{hub_server.url}/file", {"Authorization": "Bearer secret"})
+    assert (file.content, file.etag) == (b"{}", "no token")
+
+
+def test_redirects_stay_on_https() -> None:
+    request = urllib.request.Request("https://hub.example/file")  # nothing is sent
+    with pytest.raises(urllib.error.URLError, match="redirects to http"):
+        CarefulRedirects().redirect_request(request, BytesIO(), 302, "", HTTPMessage(), "http://hub.example/file")

@@ -8,8 +8,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from http.client import HTTPMessage
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import IO, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from tavernkit._arguments import require
 from tavernkit._atomic import write_atomically
@@ -104,10 +106,26 @@ def fetch_tokenizers(
     return results
 
 
+class CarefulRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but keeps the user's token from other servers and never leaves HTTPS."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        before, after = urlsplit(req.full_url), urlsplit(newurl)
+        if before.scheme == "https" and after.scheme != "https":
+            raise urllib.error.URLError(f"the hub redirects to {after.scheme}")
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if request is not None and before.netloc != after.netloc:
+            request.remove_header("Authorization")
+        return request
+
+
 def fetch_from_hub(url: str, headers: Mapping[str, str]) -> Fetched:
     """Fetch a file over HTTPS."""
     request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310  # the hub's own address, always https
-    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310  # as above
+    opener = urllib.request.build_opener(CarefulRedirects)
+    with opener.open(request, timeout=TIMEOUT_SECONDS) as response:
         content = response.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
             raise OSError(f"the file is larger than {MAX_FILE_BYTES} bytes")
