@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 from tavernkit._text.js_values import trim
 from tavernkit._values import counted
@@ -91,53 +91,34 @@ class PrepareStep(Step[SillyTavernState, NoConfig]):
             )
         _trace_group(state)
         preset = context.active_preset
-        prepare(
-            state,
-            send_if_empty=preset.send_if_empty if self.send_empty else "",
-            with_tools=self.tool_lines and tools_supported(preset),
-            read_examples=self.read_examples,
+        with_tools = self.tool_lines and tools_supported(preset)
+        state.random = state.random_numbers()
+        state.macros = state.new_macros()
+        state.scripts = PromptScripts.of(context.regex_scripts, state.macros, state.warn, state.services.scripts)
+        if not context.dry_run:
+            state.memory.generation_started(context.generation_type)
+        opened = _opened_prompts(state, with_tools=with_tools)
+        chat = _with_first_message_shown(state, context.log.lines)
+        state.quiet_prompt = state.macros(context.quiet_prompt)
+        _begin(state, chat, preset.send_if_empty if self.send_empty else "")
+        state.card = _card(state)
+        state.extensions = ExtensionPrompts((*opened, *context.extension_prompts))
+        _register_injections(state)
+        _register_depth_prompts(state)
+        _expand_first_message(state)
+        user_messages = _prepare_core_chat(state, with_tools=with_tools)
+        state.read_examples = self.read_examples
+        template = ExampleBlock(())
+        if "mes_example" in state.card.of_chat:
+            template = ExampleBlock((), reason="mes_example of the chat's header, instead of the card's")
+        state.examples = state.read_examples(state, state.card.examples, template)
+        _search_vectors(state)
+        _register_note(state, user_messages)
+        if state.reports:
+            report_unused(state, with_tools=with_tools)
+        state.extensions.set(
+            ExtensionPrompt(QUIET_PROMPT, state.quiet_prompt, scan=True, kind="quiet prompt", reason="")
         )
-
-
-ReadExamples: TypeAlias = Callable[[SillyTavernState, str, ExampleBlock], list[ExampleBlock]]
-"""Reads example dialogue into blocks with the template's provenance."""
-
-
-def prepare(state: SillyTavernState, *, send_if_empty: str, with_tools: bool, read_examples: ReadExamples) -> None:
-    """Prepare everything before the lore scan.
-
-    Args:
-        state: The workspace of the build.
-        send_if_empty: The text to send if the user sends nothing.
-        with_tools: Keep the lines of the chat that are about tools.
-        read_examples: Reads example dialogue for chat or text completion.
-    """
-    context = state.context
-    state.random = state.random_numbers()
-    state.macros = state.new_macros()
-    state.scripts = PromptScripts.of(context.regex_scripts, state.macros, state.warn, state.services.scripts)
-    if not context.dry_run:
-        state.memory.generation_started(context.generation_type)
-    opened = _opened_prompts(state, with_tools=with_tools)
-    chat = _with_first_message_shown(state, context.log.lines)
-    state.quiet_prompt = state.macros(context.quiet_prompt)
-    _begin(state, chat, send_if_empty)
-    state.card = _card(state)
-    state.extensions = ExtensionPrompts((*opened, *context.extension_prompts))
-    _register_injections(state)
-    _register_depth_prompts(state)
-    _expand_first_message(state)
-    user_messages = _prepare_core_chat(state, with_tools=with_tools)
-    state.read_examples = read_examples
-    template = ExampleBlock(())
-    if "mes_example" in state.card.of_chat:
-        template = ExampleBlock((), reason="mes_example of the chat's header, instead of the card's")
-    state.examples = state.read_examples(state, state.card.examples, template)
-    _search_vectors(state)
-    _register_note(state, user_messages)
-    if state.reports:
-        report_unused(state, with_tools=with_tools)
-    state.extensions.set(ExtensionPrompt(QUIET_PROMPT, state.quiet_prompt, scan=True, kind="quiet prompt", reason=""))
 
 
 def _opened_prompts(state: SillyTavernState, *, with_tools: bool) -> list[ExtensionPrompt]:
