@@ -345,7 +345,7 @@ def _new_chat(card: Bundle, greeting: int) -> silly_tavern.ChatFile:
 def _limited_preset(preset: silly_tavern.Preset, options: BuildOptions) -> silly_tavern.Preset:
     changes: dict[str, object] = {}
     if options.context_length is not None:
-        changes |= {"openai_max_context": options.context_length, "max_context_unlocked": True}
+        changes["openai_max_context"] = options.context_length
     if options.response_length is not None:
         changes["openai_max_tokens"] = options.response_length
     limited = preset.replace(**changes) if changes else preset

@@ -279,7 +279,6 @@ def _with_limits(preset: Preset, options: BuildOptions) -> Preset:
     changes: dict[str, object] = {}
     if options.context_length is not None:
         changes["openai_max_context"] = options.context_length
-        changes["max_context_unlocked"] = True
     if options.response_length is not None:
         changes["openai_max_tokens"] = options.response_length
     limited = preset.replace(**changes) if changes else preset

@@ -196,7 +196,7 @@ class Inputs:
         preset = self._of(document, "preset", self._read_preset) if document is not None else Preset.default()
         changes: dict[str, object] = {}
         if turn.context_length is not None:
-            changes |= {"openai_max_context": turn.context_length, "max_context_unlocked": True}
+            changes["openai_max_context"] = turn.context_length
         if turn.response_length is not None:
             changes["openai_max_tokens"] = turn.response_length
         limited = preset.replace(**changes) if changes else preset
