@@ -36,6 +36,7 @@ from tests.server.conftest import Client, StartApp
         ('port = "many"', "INVALID_SETTING"),
         ("port = ", "INVALID_SETTING"),
         ("[upstreams]", "INVALID_SETTING"),
+        ('memory_upstream = "other"', "NO_UPSTREAM"),
         ('upstream = "other"\n[upstreams.main]\nbase_url = "http://localhost:1"', "NO_UPSTREAM"),
     ],
 )

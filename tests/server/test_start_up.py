@@ -123,6 +123,8 @@ def test_a_database_of_a_version_to_come(fails: Fails, tmp_path: Path) -> None:
         ('telemetry = true\ntelemetry_endpoint = "collector"', "telemetry_endpoint must start with http"),
         ('tls_certificate = "gone.pem"', "the certificate cannot be used: gone.pem: No such file"),
         ('tls_certificate = "server.toml"', "the certificate cannot be used: server.toml: it is not a certificate"),
+        ("watch = true", "watch needs a folder"),
+        ("write_back = true", "write_back needs a data folder or a save"),
         ("workers = 0", "the setting 'workers' of the server: "),
         ('data = "server.toml"', "the database folder "),
         ('[upstreams.main]\nbase_url = "here"', "the setting 'upstreams.main' of the server: base_url must start "),

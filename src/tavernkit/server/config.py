@@ -316,9 +316,10 @@ def load_config(
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"the server has no setting {where!r}{hint}", code="INVALID_SETTING") from None
         raise ConfigError(f"the setting {where!r} of the server: {first['msg']}", code="INVALID_SETTING") from None
-    if config.default_upstream not in config.upstreams:
-        known = ", ".join(config.upstreams)
-        raise ConfigError(f"there is no upstream {config.default_upstream!r}; there are {known}", code="NO_UPSTREAM")
+    for name in (config.default_upstream, config.memory_upstream):
+        if name is not None and name not in config.upstreams:
+            known = ", ".join(config.upstreams)
+            raise ConfigError(f"there is no upstream {name!r}; there are {known}", code="NO_UPSTREAM")
     return config
 
 

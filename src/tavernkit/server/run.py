@@ -50,6 +50,8 @@ def serve(
         raise ConfigError(
             f"{save} is a folder, and its chats are only read: leave out --write-back", code="INVALID_SETTING"
         )
+    if config.watch and config.characters is None and config.from_sillytavern is None:
+        raise ConfigError("watch needs a folder: characters or from_sillytavern", code="INVALID_SETTING")
     _check_certificate(config)
     if config.telemetry_endpoint is not None and not config.telemetry:
         raise ConfigError("telemetry_endpoint needs telemetry = true", code="INVALID_SETTING")
