@@ -20,13 +20,26 @@ from tavernkit.batching import _generation as generation
 from tavernkit.batching._executors import Built
 from tavernkit.batching._generation import Meter, _take
 from tavernkit.errors import ConfigError
-from tavernkit.testing import ScriptedModel, answer, failure, serve_in_thread, usage
+from tavernkit.models import Request
+from tavernkit.testing import ScriptedModel, answer, failure, serve, serve_in_thread, usage
 from tests.batching.grids import by_key, records, write_grid
 from tests.cli.terminal import Tavernkit
 
 
 def options(url: str, **fields: Any) -> GenerateOptions:
     return GenerateOptions(model="openai:test", base_url=url, **{"retries": 0, **fields})
+
+
+@pytest.mark.parametrize("own", [None, "its own"])
+async def test_another_server_does_not_get_the_providers_key(own: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "the provider's")
+    if own is not None:
+        monkeypatch.setenv("TAVERNKIT_API_KEY", own)
+    async with serve(ScriptedModel("Aye.")) as server:
+        model = options(server.url).connect()
+        await model.send(Request(messages=[{"role": "user", "content": "Hi"}]))
+        await model.aclose()
+        assert server.requests[0].headers.get("authorization") == (own and f"Bearer {own}")
 
 
 def test_records_have_the_reply_and_what_it_cost(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tavernkit._values import JsonObject
 from tavernkit.cli import talk
+from tavernkit.cli.options import ModelOptions
 from tavernkit.conversation import _stores as stores
 from tavernkit.risu_ai import ChatFile as RisuChatFile
 from tavernkit.risu_ai import Save
@@ -84,6 +85,15 @@ def test_a_model_is_named_with_its_provider(tavernkit: Tavernkit, tmp_path: Path
     assert (outcome.code, "ANTHROPIC_API_KEY" in outcome.err) == (2, True)
     outcome = tavernkit("chat", CARD, "--model", "gpt-4o", *save, "--say", "Hi")
     assert (outcome.code, "openai:gpt-4o" in outcome.err) == (2, True)
+
+
+def test_another_server_does_not_get_the_providers_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "the provider's")
+    for own in (None, "its own"):
+        if own is not None:
+            monkeypatch.setenv("TAVERNKIT_API_KEY", own)
+        made: Any = ModelOptions(model="openai:gpt-4o", base_url=NO_MODEL).connect()
+        assert made.inner.endpoint.api_key == own
 
 
 def test_a_chat_goes_on_where_it_ended(tavernkit: Tavernkit, tmp_path: Path) -> None:

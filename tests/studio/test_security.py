@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from tavernkit.studio._app import model_choice
 from tests.studio.conftest import BASE, TOKEN, Page
+
+
+def test_another_server_does_not_get_the_providers_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "the provider's")
+    for own in (None, "its own"):
+        if own is not None:
+            monkeypatch.setenv("TAVERNKIT_API_KEY", own)
+        made: Any = model_choice("openai:gpt-4o", "http://127.0.0.1:9").make()
+        assert made.inner.endpoint.api_key == own
+    made = model_choice("openai:gpt-4o").make()
+    assert made.inner.endpoint.api_key == "the provider's"
 
 
 def test_the_api_needs_the_token(page: Page) -> None:

@@ -107,8 +107,16 @@ class GenerateOptions:
         """Make the model, without retries."""
         if self.model == SCRIPTED:
             return ScriptedModel("A reply.", repeat_last=True)
-        key = os.environ.get(API_KEY) if self.base_url is not None else None
-        return model(self.model, base_url=self.base_url, api_key=key, timeout=self.timeout, max_retries=0)
+        if self.base_url is None:
+            return model(self.model, timeout=self.timeout, max_retries=0)
+        return model(
+            self.model,
+            base_url=self.base_url,
+            api_key=os.environ.get(API_KEY),
+            timeout=self.timeout,
+            max_retries=0,
+            environment={},  # another server, which a grid may name, must not get the key of the provider
+        )
 
 
 def _is_whole(value: object) -> bool:

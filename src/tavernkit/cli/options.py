@@ -362,8 +362,10 @@ class ModelOptions:
             make = TextModel if text else OpenAIModel
             return with_retries(make(name or "default", Endpoint.from_env(base_url=self.base_url)))
         assert self.model is not None
-        key = os.environ.get("TAVERNKIT_API_KEY") if self.base_url is not None else None
-        return model(self.model, base_url=self.base_url, api_key=key)
+        if self.base_url is None:
+            return model(self.model)
+        # Without the environment: another server must not get the key of the provider.
+        return model(self.model, base_url=self.base_url, api_key=os.environ.get("TAVERNKIT_API_KEY"), environment={})
 
 
 def split_name(name: str) -> tuple[str, str]:
