@@ -17,7 +17,7 @@ from tavernkit.silly_tavern import (
     Settings,
     TextPlan,
 )
-from tavernkit.silly_tavern._chat import chat_memory, core_chat
+from tavernkit.silly_tavern._chat import chat_cache, core_chat
 from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern._services import Services
@@ -35,7 +35,7 @@ def test_the_5000th_message_costs_what_the_50th_does(monkeypatch: pytest.MonkeyP
     made: list[int] = []
     converted: list[str] = []
     core, convert = core_chat.CoreMessage, HistoryConverter._message  # pyright: ignore[reportPrivateUsage]  # counted
-    for module in (core_chat, chat_memory):
+    for module in (core_chat, chat_cache):
         monkeypatch.setattr(
             module, "CoreMessage", lambda line, index, text: (made.append(index), core(line, index, text))[1]
         )

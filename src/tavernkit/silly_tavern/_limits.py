@@ -19,10 +19,10 @@ TOKEN_CACHE_SIZE = 16_384
 CACHED_COUNTERS = 32
 """For how many models a builder keeps a counter and what it has counted: a service's clients name the models."""
 
-HISTORY_MEMORIES = 256
+HISTORY_CACHES = 256
 """For how many names and models a builder remembers the messages of chats."""
 
-REMEMBERED_LINES = 200_000
+CACHED_LINES = 200_000
 """Of how many lines, of all chats together, a builder knows what it has read."""
 
 TRACED_BOOKS = 16

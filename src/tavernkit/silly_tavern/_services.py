@@ -14,8 +14,8 @@ from tavernkit.prompt._block import Block
 from tavernkit.prompt._known_texts import KnownTexts
 from tavernkit.prompt._traced_inputs import TracedCopies
 from tavernkit.silly_tavern._chat.card_fields import ExampleMessage
-from tavernkit.silly_tavern._chat.chat_memory import ChatMemory
-from tavernkit.silly_tavern._chat_completion.history_messages import HistoryMemory
+from tavernkit.silly_tavern._chat.chat_cache import ChatCache
+from tavernkit.silly_tavern._chat_completion.history_messages import HistoryCache
 from tavernkit.silly_tavern._chat_completion.layout import PlacedMessage
 from tavernkit.silly_tavern._context import SillyTavernContext
 from tavernkit.silly_tavern._limits import (
@@ -23,7 +23,7 @@ from tavernkit.silly_tavern._limits import (
     CACHED_COUNTERS,
     EMBEDDED_BOOKS,
     HISTORY_CACHE_BYTES,
-    HISTORY_MEMORIES,
+    HISTORY_CACHES,
     MACRO_REGISTRIES,
     TRACED_BOOKS,
     TRACED_DIALOGUES,
@@ -32,7 +32,7 @@ from tavernkit.silly_tavern._limits import (
 from tavernkit.silly_tavern._macros.engine import MacroEngine
 from tavernkit.silly_tavern._macros.legacy_engine import LegacyMacroEngine
 from tavernkit.silly_tavern._macros.registry import MacroRegistry
-from tavernkit.silly_tavern._scripts.prompt_scripts import ScriptMemory
+from tavernkit.silly_tavern._scripts.prompt_scripts import ScriptCache
 from tavernkit.silly_tavern._text_completion.history_items import KnownItems
 from tavernkit.silly_tavern._token_counting.messages import CountingRule, MessageCounter, TextCounts, new_counter
 from tavernkit.silly_tavern._token_counting.vocabularies import TokenizerFiles, VocabularyInUse, load_vocabulary
@@ -49,11 +49,11 @@ class Services:
         self.macro_engine = MacroEngine()
         self.legacy_macro_engine = LegacyMacroEngine()
         self.lore_engine = WorldInfoEngine()
-        self.scripts = ScriptMemory()
-        self.chats = ChatMemory()
+        self.scripts = ScriptCache()
+        self.chats = ChatCache()
         self.blocks: LRUCache[object, Block] = LRUCache(HISTORY_CACHE_BYTES, _size_of_block)
         self._messages: LRUCache[object, list[PlacedMessage]] = LRUCache(HISTORY_CACHE_BYTES, _size_of_messages)
-        self._histories: LRUCache[object, HistoryMemory] = LRUCache(HISTORY_MEMORIES)
+        self._histories: LRUCache[object, HistoryCache] = LRUCache(HISTORY_CACHES)
         self.written: LRUCache[object, KnownItems] = LRUCache(HISTORY_CACHE_BYTES, _size_of_items)
         """The messages that the last text prompt of each chat tried."""
         self._embedded: LRUCache[int, tuple[CharacterBook, WorldBook]] = LRUCache(EMBEDDED_BOOKS)
@@ -86,11 +86,11 @@ class Services:
         with self._lock:  # loading a vocabulary twice takes long
             return self._counters.get_or_make((rule, files), lambda: new_counter(rule, files, warn))
 
-    def history_of(self, counter: MessageCounter, names_behavior: int, user_name: str, in_group: bool) -> HistoryMemory:
+    def history_of(self, counter: MessageCounter, names_behavior: int, user_name: str, in_group: bool) -> HistoryCache:
         """Return the cached messages of chat lines with these names and this counter."""
         # Not the counter itself, which would then be kept with its cache.
         key = (counter.rule, counter.vocabulary, names_behavior, user_name, in_group)
-        return self._histories.get_or_make(key, lambda: HistoryMemory(self._messages))
+        return self._histories.get_or_make(key, lambda: HistoryCache(self._messages))
 
     def vocabulary(
         self, name: str, files: TokenizerFiles | None, warn: Warn

@@ -28,7 +28,7 @@ def sanitized_name(name: str) -> str:
     return _BAD_NAME_CHARACTER.sub(lambda found: "__" if found.group() > "\uffff" else "_", name)[:MAX_NAME_LENGTH]
 
 
-class HistoryMemory:
+class HistoryCache:
     """Messages made from chat lines without macros, tools and media, by one set of rules. They are never changed.
 
     Args:
@@ -83,7 +83,7 @@ class HistoryConverter:
     resolve: Callable[[str], str] = str
     with_tools: bool = False
     """True if past tool calls are sent as such."""
-    memory: HistoryMemory | None = None
+    cache: HistoryCache | None = None
     """Messages of earlier turns from builds with the same inputs."""
     leaves: Callable[[str], bool] = _never
     """Returns True for texts that ``expand`` does not change."""
@@ -110,17 +110,17 @@ class HistoryConverter:
             calls = tool_calls(entry, self.core, position, self.preset)
             if calls is not None:
                 return self._tool_messages(entry, calls, identifier)
-        memory, line = self.memory, entry.line
-        if memory is None or type(entry.text) is not str or (line.extra and not line.extra.keys() <= PLAIN_EXTRA):
+        cache, line = self.cache, entry.line
+        if cache is None or type(entry.text) is not str or (line.extra and not line.extra.keys() <= PLAIN_EXTRA):
             return [self._message(entry, identifier, self.content(entry))]
         key = (identifier, entry.index, line.name, line.is_user, bool(line.force_avatar), entry.text, entry.additions)
-        known = memory.get(key)
+        known = cache.get(key)
         if known is None:
             content = self.content(entry)
             known = [self._message(entry, identifier, content)]
             if len(entry.text) <= LONG_TEXT_CHARACTERS and self.leaves(content):
                 known[0].kept = True
-                memory.put(key, known)
+                cache.put(key, known)
         return known
 
     def _message(self, entry: CoreMessage, identifier: str, content: str) -> PlacedMessage:

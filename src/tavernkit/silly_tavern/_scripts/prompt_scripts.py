@@ -15,7 +15,7 @@ from tavernkit.silly_tavern._macros.substitution import Substitution
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts, Replay, run_script
 
 
-class ScriptMemory:
+class ScriptCache:
     """Caches results of scripts that do not depend on the context. Thread-safe."""
 
     def __init__(self) -> None:
@@ -34,10 +34,10 @@ def _what_it_does(script: RegexScript) -> Hashable:
 class ChosenScripts:
     """The prompt-stage scripts of a build by what a text is, and their keys in the cache of results."""
 
-    def __init__(self, scripts: RegexScripts, names: tuple[str, str], memory: ScriptMemory) -> None:
+    def __init__(self, scripts: RegexScripts, names: tuple[str, str], cache: ScriptCache) -> None:
         self._scripts = scripts
         self._names = names
-        self._memory = memory
+        self._cache = cache
         self._min_depths = sorted({each.min_depth for each in scripts.active if each.min_depth is not None})
         self._max_depths = sorted({each.max_depth for each in scripts.active if each.max_depth is not None})
         self._chosen: dict[Hashable, tuple[Sequence[RegexScript], object]] = {}
@@ -56,7 +56,7 @@ class ChosenScripts:
         chosen = self._chosen.get(alike)
         if chosen is None:
             scripts = [each for each in self._scripts.active if each.applies_to(placement, is_prompt=True, depth=depth)]
-            chosen = self._chosen[alike] = scripts, self._memory.list_of(scripts, self._names)
+            chosen = self._chosen[alike] = scripts, self._cache.list_of(scripts, self._names)
         return chosen
 
     @property
@@ -74,7 +74,7 @@ class ChosenScripts:
         if self.deepest >= 0:
             return None
         scripts, key = self.of(placement_of(is_user=is_user), math.inf)
-        return self._memory.stretches.known(key, len(scripts), text)
+        return self._cache.stretches.known(key, len(scripts), text)
 
 
 def placement_of(*, is_user: bool) -> RegexPlacement:
@@ -83,26 +83,26 @@ def placement_of(*, is_user: bool) -> RegexPlacement:
 
 
 class PromptScripts:
-    """Regex scripts bound to a build's macros, by what a text is. ``memory`` caches earlier results."""
+    """Regex scripts bound to a build's macros, by what a text is. ``cache`` has earlier results."""
 
-    def __init__(self, scripts: RegexScripts, macros: Substitution, warn: Warn, memory: ScriptMemory) -> None:
+    def __init__(self, scripts: RegexScripts, macros: Substitution, warn: Warn, cache: ScriptCache) -> None:
         self._scripts = scripts
         self._macros = macros
         self._warn = warn
-        self._memory = memory
+        self._cache = cache
         self._budget = ScriptBudget()
         self._varied = 0
         self._names = macros.names
-        self._chosen = ChosenScripts(scripts, self._names, memory)
+        self._chosen = ChosenScripts(scripts, self._names, cache)
         self._expanded: dict[str, str] = {}
         """Texts of scripts that depend only on the names, expanded."""
 
     @classmethod
     def of(
-        cls, scripts: RegexScripts | None, macros: Substitution, warn: Warn, memory: ScriptMemory
+        cls, scripts: RegexScripts | None, macros: Substitution, warn: Warn, cache: ScriptCache
     ) -> PromptScripts | None:
         """Bind scripts; nothing if there are none."""
-        return cls(scripts, macros, warn, memory) if scripts is not None and scripts.active else None
+        return cls(scripts, macros, warn, cache) if scripts is not None and scripts.active else None
 
     @property
     def variations(self) -> int:
@@ -169,7 +169,7 @@ class PromptScripts:
 
         if not text or not scripts:
             return text
-        stretches = self._memory.stretches
+        stretches = self._cache.stretches
         run_all = stretches.run if type(text) is str else stretches.run_traced
         return run_all(same, len(scripts), text, run, self._budget)
 

@@ -15,7 +15,7 @@ from tavernkit.silly_tavern._caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern._caching.placing import cache_marks, history_cut, metadata_changes, moved_lore
 from tavernkit.silly_tavern._caching.raw_texts import raw_texts
 from tavernkit.silly_tavern._chat_completion.assembly import Assembled, assemble, placed
-from tavernkit.silly_tavern._chat_completion.history_messages import HistoryConverter, HistoryMemory
+from tavernkit.silly_tavern._chat_completion.history_messages import HistoryCache, HistoryConverter
 from tavernkit.silly_tavern._chat_completion.layout import Injected, MessageCollection, PlacedMessage
 from tavernkit.silly_tavern._chat_completion.plan import (
     ChatPlan,
@@ -167,7 +167,7 @@ def assemble_chat(state: SillyTavernState) -> Assembled:
         model_list=context.model_list,
         resolve=_media(state),
         with_tools=tools_supported(preset),
-        memory=_memory(state),
+        cache=_history_cache(state),
         leaves=state.macros.leaves,
     )
     in_assembly = context.strategy in (REFERENCE, CACHE)
@@ -237,7 +237,7 @@ def _plan_chat(state: SillyTavernState) -> None:
         _expand_for_inspector(state)
 
 
-def _memory(state: SillyTavernState) -> HistoryMemory | None:
+def _history_cache(state: SillyTavernState) -> HistoryCache | None:
     """Return cached messages of earlier turns with the same names and counter."""
     context = state.context
     if context.token_estimator is not None:  # it may count differently each time

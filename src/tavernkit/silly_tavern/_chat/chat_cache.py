@@ -21,7 +21,7 @@ from tavernkit.silly_tavern._chat.core_chat import (
     newest_depth,
     prepare_texts,
 )
-from tavernkit.silly_tavern._limits import REMEMBERED_LINES
+from tavernkit.silly_tavern._limits import CACHED_LINES
 from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts
 
 _FIRST = 1
@@ -117,12 +117,12 @@ class ScriptedMessages:
         return ScriptedMessages(self.before[:same], self.after[:same], varying)
 
 
-class ChatMemory:
+class ChatCache:
     """Caches the lines of some chats."""
 
     def __init__(self) -> None:
-        self._chats: LRUCache[tuple[int, bool], KnownLines] = LRUCache(REMEMBERED_LINES, _lines_of)
-        self._scripted: LRUCache[Hashable, ScriptedMessages] = LRUCache(REMEMBERED_LINES, _messages_of)
+        self._chats: LRUCache[tuple[int, bool], KnownLines] = LRUCache(CACHED_LINES, _lines_of)
+        self._scripted: LRUCache[Hashable, ScriptedMessages] = LRUCache(CACHED_LINES, _messages_of)
 
     def know(self, chat: tuple[ChatMessage, ...], *, with_tools: bool) -> KnownLines:
         """Return the cached data of a chat; only new lines are read.

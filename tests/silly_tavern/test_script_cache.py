@@ -12,7 +12,7 @@ from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import Builder, ChatMessage
 from tavernkit.silly_tavern._macros import MacroEngine, MacroEnvironment
 from tavernkit.silly_tavern._macros.substitution import Substitution
-from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts, ScriptMemory
+from tavernkit.silly_tavern._scripts.prompt_scripts import PromptScripts, ScriptCache
 from tavernkit.silly_tavern._scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts
 from tests.silly_tavern.scene import inputs
 
@@ -29,11 +29,11 @@ def script(find: str, replacement: str, **fields: object) -> RegexScript:
 
 
 def bound(
-    *scripts: RegexScript, memory: ScriptMemory, user: str = "Ann", warn: WarningLog | None = None
+    *scripts: RegexScript, cache: ScriptCache, user: str = "Ann", warn: WarningLog | None = None
 ) -> PromptScripts:
     log = warn or WarningLog()
     macros = Substitution(MacroEngine(), MacroEnvironment(user_name=user, character_name="Bel"), warn=log)
-    return PromptScripts(RegexScripts(scripts), macros, log, memory)
+    return PromptScripts(RegexScripts(scripts), macros, log, cache)
 
 
 @pytest.fixture
@@ -59,44 +59,44 @@ def test_a_builder_works_on_a_message_once_for_all_turns(replaced: list[str]) ->
 
 
 def test_a_script_with_macros_sees_what_they_give_and_lets_the_others_rest(replaced: list[str]) -> None:
-    memory = ScriptMemory()
+    cache = ScriptCache()
     scripts = (script("/a/", "b"), script("/x/", "{{noop}}{{user}}"), script("/c/", "d"))
     for _ in range(2):
-        assert bound(*scripts, memory=memory).message("a x c", is_user=False, depth=0) == "b Ann d"
+        assert bound(*scripts, cache=cache).message("a x c", is_user=False, depth=0) == "b Ann d"
     assert (replaced.count("a x c"), replaced.count("b x c")) == (1, 2)
-    assert bound(*scripts, memory=memory).message("a c", is_user=False, depth=0) == "b d"
+    assert bound(*scripts, cache=cache).message("a c", is_user=False, depth=0) == "b d"
 
 
 def test_a_script_that_puts_in_names_is_asked_again_for_other_names_only(replaced: list[str]) -> None:
-    memory = ScriptMemory()
+    cache = ScriptCache()
     for user in ("Ann", "Eve", "Ann", "Eve"):
-        run = bound(script("/x/", "{{user}} and {{char}}"), memory=memory, user=user)
+        run = bound(script("/x/", "{{user}} and {{char}}"), cache=cache, user=user)
         assert run.message("a x", is_user=False, depth=0) == f"a {user} and Bel"
     assert replaced == ["a x", "a x"]
 
 
 def test_scripts_count_at_their_depths_only() -> None:
-    memory = ScriptMemory()
+    cache = ScriptCache()
     scripts = (script("/a/", "old", minDepth=2), script("/a/", "new", maxDepth=0))
     for _ in range(2):
-        run = bound(*scripts, memory=memory)
+        run = bound(*scripts, cache=cache)
         assert [run.message("a", is_user=False, depth=depth) for depth in range(4)] == ["new", "a", "old", "old"]
 
 
 def test_what_a_script_could_not_do_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory, broken = ScriptMemory(), script("/a(/", "b")
+    cache, broken = ScriptCache(), script("/a(/", "b")
     for _ in range(2):
         log = WarningLog()
-        run = bound(broken, memory=memory, warn=log)
+        run = bound(broken, cache=cache, warn=log)
         assert [run.message(text, is_user=False, depth=0) for text in ("a", "aa")] == ["a", "aa"]
         assert len(log.messages) == 1
-    run = bound(broken, memory=memory, warn=(log := WarningLog()))
+    run = bound(broken, cache=cache, warn=(log := WarningLog()))
     run.message("aa", is_user=False, depth=0)
     assert len(log.messages) == 1
     with monkeypatch.context() as patched:
         patched.setattr(regex_scripts, "MAX_SCRIPT_WORK", 0)
-        assert bound(script("/a/", "b"), memory=memory).message("a", is_user=False, depth=0) == "a"
-    assert bound(script("/a/", "b"), memory=memory).message("a", is_user=False, depth=0) == "b"
+        assert bound(script("/a/", "b"), cache=cache).message("a", is_user=False, depth=0) == "a"
+    assert bound(script("/a/", "b"), cache=cache).message("a", is_user=False, depth=0) == "b"
 
 
 FINDS = ("/a/g", "/b/", "/[ab]+/g", "/^/", "/(/", "{{user}}", "/<user>/i")
@@ -125,9 +125,9 @@ scripts_strategy = st.lists(
 )
 def test_remembering_changes_nothing(scripts: list[RegexScript], texts: list[tuple[str, bool, int]]) -> None:
     """Scripts that know texts give what scripts that are asked one by one give."""
-    memory = ScriptMemory()
+    cache = ScriptCache()
     for user in ("Ann", "ab", "Ann"):
-        run = bound(*scripts, memory=memory, user=user)
+        run = bound(*scripts, cache=cache, user=user)
         macros = Substitution(MacroEngine(), MacroEnvironment(user_name=user, character_name="Bel"), warn=WarningLog())
         for text, is_user, depth in texts:
             assert run.message(text, is_user=is_user, depth=depth) == RegexScripts(tuple(scripts)).apply(
