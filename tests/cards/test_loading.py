@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tavernkit.cards import Asset, Bundle, Character, Format, detect_format, load, to_bytes
+from tavernkit.cards._archive import open_archive
 from tavernkit.cards._limits import DEFAULT_LIMITS
 from tavernkit.cards._png import placeholder_png, text_chunk
 from tavernkit.cards._source import BytesSource
@@ -305,7 +306,7 @@ def test_the_card_of_an_archive_must_be_there() -> None:
     from tavernkit.cards._charx import read_charx
 
     with pytest.raises(CharXError):
-        read_charx(BytesSource(zip_of({"manifest.json": "{}"})), DEFAULT_LIMITS, print)
+        read_charx(open_archive(BytesSource(zip_of({"manifest.json": "{}"})), DEFAULT_LIMITS, print))
 
 
 @pytest.mark.parametrize("entries", [{}, {"0": {"key": ["lamp"], "content": "Old."}}, [{"keys": ["lamp"]}]])

@@ -72,6 +72,11 @@ class Archive:
         """Return the first member with exactly this name."""
         return self._by_name.get(name)
 
+    def lookup(self, path: str) -> MemberSource | None:
+        """Return the bytes of a member, to be read on demand; None if there is no such member."""
+        member = self.find(path)
+        return MemberSource(self.source, member, self.limits) if member else None
+
     def find_ending(self, ending: str) -> Member | None:
         """Return the first member whose name has this ending; folders that macOS adds are skipped."""
         return next((m for m in self.members if m.name.endswith(ending) and not m.name.startswith("__MACOSX")), None)

@@ -19,12 +19,10 @@ from tavernkit._values import (
     is_object,
     is_sequence,
 )
-from tavernkit.cards._archive import Archive, Member, MemberSource, open_archive, unsafe_part
-from tavernkit.cards._assets import Asset, Blob, collect_assets
+from tavernkit.cards._archive import Archive, Member, MemberSource, unsafe_part
+from tavernkit.cards._assets import Asset, collect_assets
 from tavernkit.cards._bundle import Bundle, Format
 from tavernkit.cards._character import Character
-from tavernkit.cards._limits import Limits
-from tavernkit.cards._source import Source
 from tavernkit.cards.errors import ByafError
 from tavernkit.errors import FileFormatError, LimitExceededError, Warn
 
@@ -39,22 +37,18 @@ _MACROS = (
 )
 
 
-def read_byaf(source: Source, limits: Limits, warn: Warn, archive: Archive | None = None) -> Bundle:
+def read_byaf(archive: Archive) -> Bundle:
     """Read a Backyard archive: its first character, all scenarios, and pictures on demand."""
-    archive = archive or open_archive(source, limits, warn)
+    warn, limits = archive.warn, archive.limits
     parts = read_parts(archive, warn)
     data = card_data(parts.manifest, parts.character, parts.scenarios)
     character = _kept_character(parts, data, warn) or Character.from_card(
         {"spec": "chara_card_v2", "spec_version": "2.0", "data": data}, warn=warn
     )
 
-    def lookup(path: str) -> Blob | None:
-        member = archive.find(path)
-        return MemberSource(source, member, limits) if member else None
-
     pictures = tuple(_pictures(archive, parts, warn))
     icons = [picture.path for picture in pictures if picture.type == "icon"][:1]
-    listed = collect_assets(character, lookup, None, limits, warn)
+    listed = collect_assets(character, archive.lookup, None, limits, warn)
     used = {asset.path for asset in listed if asset.path}
     assets = (*listed, *(picture for picture in pictures if picture.path not in used))
     used |= {asset.path for asset in assets}
@@ -64,7 +58,7 @@ def read_byaf(source: Source, limits: Limits, warn: Warn, archive: Archive | Non
             type="byaf" if member.name in own else "file",
             name=posixpath.basename(member.name),
             path=member.name,
-            blob=MemberSource(source, member, limits),
+            blob=MemberSource(archive.source, member, limits),
             max_bytes=limits.max_entry_bytes,
         )
         for member in archive.members

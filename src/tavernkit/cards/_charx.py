@@ -8,26 +8,25 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import BinaryIO
 
 from tavernkit._values import JsonObject
-from tavernkit.cards._archive import Archive, Member, MemberSource, open_archive
-from tavernkit.cards._assets import Asset, Blob, SourceBlob, collect_assets, sniff
+from tavernkit.cards._archive import Archive, Member
+from tavernkit.cards._assets import Asset, SourceBlob, collect_assets, sniff
 from tavernkit.cards._bundle import Bundle, Format
 from tavernkit.cards._character import Character
 from tavernkit.cards._json_text import dump_json
-from tavernkit.cards._limits import Limits
 from tavernkit.cards._pictures import image_format
 from tavernkit.cards._risum import Module, read_risum
-from tavernkit.cards._source import BytesSource, SliceSource, Source, read_head
+from tavernkit.cards._source import BytesSource, SliceSource, read_head
 from tavernkit.cards.errors import CharXError
-from tavernkit.errors import FileFormatError, LimitExceededError, Warn
+from tavernkit.errors import FileFormatError, LimitExceededError
 
 CARD = "card.json"
 MODULE = "module.risum"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def read_charx(source: Source, limits: Limits, warn: Warn, archive: Archive | None = None) -> Bundle:
+def read_charx(archive: Archive) -> Bundle:
     """Read a CHARX archive: the card and the module now, other members on demand."""
-    archive = archive or open_archive(source, limits, warn)
+    warn = archive.warn
     member = archive.find(CARD) or archive.find_ending(CARD)
     if member is None:
         raise CharXError("the archive has no card.json")
@@ -40,20 +39,16 @@ def read_charx(source: Source, limits: Limits, warn: Warn, archive: Archive | No
     if len(members) < len(archive.members):
         warn("the archive has several members of one name; the first was used")
 
-    def lookup(path: str) -> Blob | None:
-        found = members.get(path)
-        return MemberSource(source, found, limits) if found else None
-
-    picture = _prefix(source, archive)
-    assets = collect_assets(character, lookup, picture.blob if picture else None, limits, warn)
-    module = _read_module(archive, warn)
+    picture = _prefix(archive)
+    assets = collect_assets(character, archive.lookup, picture.blob if picture else None, archive.limits, warn)
+    module = _read_module(archive)
     used = {asset.path for asset in assets} | {member.name, MODULE if module else ""}
     return Bundle(
         card=character,
         assets=assets,
         image=main_picture(assets) or picture,
         module=module,
-        files=tuple(_file(source, each, limits) for name, each in sorted(members.items()) if name not in used),
+        files=tuple(_file(archive, each) for name, each in sorted(members.items()) if name not in used),
         source_format=Format.JPEG if picture and picture.ext == "jpg" else Format.CHARX,
     )
 
@@ -64,34 +59,34 @@ def main_picture(assets: Iterable[Asset]) -> Asset | None:
     return next((icon for icon in icons if icon.name.lower() == "main"), icons[0] if icons else None)
 
 
-def _prefix(source: Source, archive: Archive) -> Asset | None:
+def _prefix(archive: Archive) -> Asset | None:
     if archive.start == 0:
         return None
-    head = read_head(source)
+    head = read_head(archive.source)
     if image_format(head) is None:
         return None
-    blob = SourceBlob(SliceSource(source, 0, archive.start))
+    blob = SourceBlob(SliceSource(archive.source, 0, archive.start))
     return Asset(type="icon", name="main", ext=sniff(head), blob=blob, max_bytes=archive.limits.max_image_bytes)
 
 
-def _read_module(archive: Archive, warn: Warn) -> Module | None:
+def _read_module(archive: Archive) -> Module | None:
     member = archive.find(MODULE)
     if member is None:
         return None
     try:
-        return read_risum(BytesSource(archive.read(member)), archive.limits, warn)
+        return read_risum(BytesSource(archive.read(member)), archive.limits, archive.warn)
     except LimitExceededError:
         raise
     except FileFormatError as error:
-        warn(f"{MODULE} could not be read: {error}")
+        archive.warn(f"{MODULE} could not be read: {error}")
         return None
 
 
-def _file(source: Source, member: Member, limits: Limits) -> Asset:
+def _file(archive: Archive, member: Member) -> Asset:
     name = posixpath.basename(member.name)
     ext = posixpath.splitext(name)[1].removeprefix(".").lower()
-    blob = MemberSource(source, member, limits)
-    return Asset(type="file", name=name, ext=ext, path=member.name, blob=blob, max_bytes=limits.max_entry_bytes)
+    blob, most = archive.lookup(member.name), archive.limits.max_entry_bytes
+    return Asset(type="file", name=name, ext=ext, path=member.name, blob=blob, max_bytes=most)
 
 
 def write_charx(out: BinaryIO, card: JsonObject, members: Mapping[str, Callable[[], bytes]]) -> None:

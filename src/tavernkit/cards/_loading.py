@@ -142,8 +142,7 @@ def _load(source: Source, limits: Limits, warn: Warn) -> Bundle:
 
 def _load_archive(source: Source, limits: Limits, warn: Warn) -> Bundle:
     archive = open_archive(source, limits, warn)
-    read = read_byaf if archive_format(archive) is Format.BYAF else read_charx
-    return read(source, limits, warn, archive)
+    return read_byaf(archive) if archive_format(archive) is Format.BYAF else read_charx(archive)
 
 
 def _load_png(source: Source, limits: Limits, warn: Warn) -> Bundle:

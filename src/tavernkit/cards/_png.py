@@ -277,9 +277,9 @@ def _copy(stream: BinaryIO, out: BinaryIO, start: int, end: int | None) -> None:
         left = None if left is None else left - len(block)
 
 
-def placeholder_png(width: int = 512, height: int = 768, shade: int = 0x80) -> bytes:
+def placeholder_png(width: int = 512, height: int = 768) -> bytes:
     """Make a plain grey picture for characters that have none."""
-    rows = (b"\0" + bytes([shade]) * width) * height
+    rows = (b"\0" + b"\x80" * width) * height
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     body = encode_chunk(b"IHDR", header) + encode_chunk(b"IDAT", zlib.compress(rows, 9))
     return SIGNATURE + body + encode_chunk(b"IEND", b"")

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from tavernkit._dataclass import dataclass
 from tavernkit._text.traced import added, plain
 from tavernkit._values import FrozenObject
-from tavernkit.errors import Warn
 from tavernkit.risu_ai._chat.chat_log import ROLES, chat_id
 from tavernkit.risu_ai._chat.groups import UNKNOWN_CHARACTER
 from tavernkit.risu_ai._chat.prompt_message import Media, PromptMessage, new_chat_line, source_of, take_thoughts
@@ -86,7 +85,6 @@ class HistoryWriter:
     rules: ChatRules
     media: Media
     speaker: RisuCharacter
-    warn: Warn
 
     def write(self, message: RisuMessage, index: int, count: int, user: str) -> PromptMessage:
         """Write a message.

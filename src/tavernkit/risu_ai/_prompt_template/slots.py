@@ -136,7 +136,6 @@ class CharacterFields:
     escape_output: bool = False
     scripts: tuple[FrozenObject, ...] = ()
     triggers: tuple[FrozenObject, ...] = ()
-    low_level_access: bool = False
 
 
 def character_fields(character: RisuCharacter) -> CharacterFields:
@@ -161,7 +160,6 @@ def character_fields(character: RisuCharacter) -> CharacterFields:
         escape_output=bool(raw.get("escapeOutput")),
         scripts=_objects(raw, "customscript"),
         triggers=_objects(raw, "triggerscript"),
-        low_level_access=bool(raw.get("lowLevelAccess")),
     )
 
 

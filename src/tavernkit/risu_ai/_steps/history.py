@@ -56,7 +56,6 @@ class RegexScriptsStep(Step[RisuState, NoConfig]):
                 caption=state.context.caption,
             ),
             speaker=state.character,
-            warn=state.warn,
         )
         history = _write(state, writer, sent)
         if _may_share(state):
