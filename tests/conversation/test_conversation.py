@@ -305,7 +305,9 @@ async def test_a_conversation_without_a_model_can_be_read_and_changed(tmp_path) 
 def test_the_blocking_twin_does_the_same() -> None:
     talk, chat, _ = conversation("One.", streamed("Two", "."), Hang(("Three",)), "Four.")
     with talk.blocking() as blocking:
+        assert (blocking.chat is chat, blocking.can_undo) == (True, False)
         assert blocking.send("1").text == "One."
+        assert blocking.can_undo
         assert "".join(piece.text for piece in blocking.stream("2")) == "Two."
         for piece in blocking.stream("3"):
             if piece.text:

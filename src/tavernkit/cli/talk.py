@@ -189,7 +189,7 @@ class Talk:
     @property
     def in_group(self) -> bool:
         """True if several characters take part."""
-        chat = self.chat.conversation.chat
+        chat = self.chat.chat
         if isinstance(chat, RisuAIChat):
             return chat.character.is_group
         return isinstance(chat, SillyTavernChat) and chat.state.context().group is not None
@@ -206,13 +206,13 @@ class Talk:
             return name
         if _is_user(line):
             return self.session.user_name
-        chat = self.chat.conversation.chat
+        chat = self.chat.chat
         members = chat.members if isinstance(chat, RisuAIChat) else ()
         return next((each.name for each in members if each.id == line.get("saying")), self.session.character_name)
 
     def versions(self) -> tuple[int, int]:
         """Return which version of the last reply is shown, from 1, and how many there are."""
-        chat = self.chat.conversation.chat
+        chat = self.chat.chat
         if isinstance(chat, RisuAIChat):
             return chat.rerolls.position + 1, len(chat.rerolls.tails)
         last: Mapping[str, object] = self.chat.lines[-1] if self.chat.lines else {}
@@ -290,7 +290,7 @@ def _save(talk: Talk, name: str) -> None:
             show(f"{name} already exists.")
             return
         store = FileStore(name)
-        store.save(saved_chat(talk.chat.conversation.chat))
+        store.save(saved_chat(talk.chat.chat))
     show_line(f"The chat is saved in {getattr(store, 'path', '')}.")
 
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from tavernkit._loop_thread import LoopThread
-from tavernkit._turns import Turn, TurnKind
+from tavernkit._turns import Chat, Turn, TurnKind
 from tavernkit.conversation._changes import Changes
 from tavernkit.conversation._pending_turn import PendingTurn
 from tavernkit.conversation.errors import ConversationBusyError
@@ -52,6 +52,11 @@ class BlockingConversation:
         self._pending_lock = threading.Lock()
 
     @property
+    def chat(self) -> Chat:
+        """The platform's own chat; call ``save()`` after changing it directly."""
+        return self.conversation.chat
+
+    @property
     def lines(self) -> Sequence[Mapping[str, object]]:
         """The lines of the chat, in the platform's own format."""
         return self.conversation.lines
@@ -65,6 +70,11 @@ class BlockingConversation:
     def changes(self) -> Changes:
         """What the last operation changed."""
         return self.conversation.changes
+
+    @property
+    def can_undo(self) -> bool:
+        """True if there is an operation to undo."""
+        return self.conversation.can_undo
 
     @property
     def usage(self) -> Usage:
