@@ -259,6 +259,22 @@ def test_a_preview_changes_nothing() -> None:
     assert chat.snapshot() == before
 
 
+async def test_a_preview_shows_the_memory_that_is_stored_and_makes_none() -> None:
+    lines = [{"role": "user" if n % 2 else "char", "data": "word " * 40, "chatId": f"m{n}"} for n in range(8)]
+    settings = {"aiModel": "gpt4o", "maxContext": 260, "maxResponse": 20, "supaModelType": "subModel"}
+    stored = {"message": lines, "supaMemoryData": "m5\nThey met."}
+    character = RisuCharacter.from_json(CHARACTER | {"supaMemory": True})
+    chat, host = made("Hi.", character=character, history=stored, settings=Settings.from_json(settings))
+    shown = [message.content for message in chat.preview("Hello.").messages]
+    assert "<Previous Conversation>They met\n\n</Previous Conversation>" in shown
+    await chat.send("Hello.")
+    assert [message.content for message in host.plans[-1].messages] == shown
+    chat.change_chat({"supaMemoryData": ""})
+    host.plans.clear()
+    assert not any("Previous" in message.content for message in chat.preview("Bye.").messages)
+    assert host.plans == []
+
+
 def test_a_preview_that_reads_variables_changes_nothing() -> None:
     chat, _ = made(character=RisuCharacter.from_json(CHARACTER | {"desc": "Seen {{getvar::seen}}."}))
     before = chat.snapshot()

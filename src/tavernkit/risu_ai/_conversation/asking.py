@@ -9,15 +9,16 @@ import dataclasses
 from collections.abc import Callable, Generator, Sequence
 from typing import Protocol, TypeVar, cast
 
-from tavernkit._turns import Exchange, Host, OnPiece
-from tavernkit._values import JsonObject
+from tavernkit._turns import Exchange, Host, OnPiece, TurnKind
+from tavernkit._values import FrozenObject, JsonObject
 from tavernkit.models._reply import Reply, ReplyPiece
 from tavernkit.models.errors import ModelError
+from tavernkit.prompt._block import Block
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
 from tavernkit.risu_ai._limits import MAX_SCRIPTED_PIECES
-from tavernkit.risu_ai._memory import SUPA_MEMORY, MemoryModels, memory_name
+from tavernkit.risu_ai._memory import SUPA_MEMORY, MemoryModels, Summarize, memory_name
 from tavernkit.risu_ai._memory.contract import SUMMARY_FAILED
 from tavernkit.risu_ai._plan import RisuPlan, helper_plan
 from tavernkit.risu_ai._requests.messages import RequestRules
@@ -157,7 +158,7 @@ def asking_host(inner: TriggerHost, helpers: Helpers) -> TriggerHost:
     return cast("TriggerHost", _AskingTriggerHost(inner, helpers))
 
 
-def memory_models(given: MemoryModels | None, helpers: Helpers, settings: Settings) -> MemoryModels | None:
+def memory_models(given: MemoryModels | None, summarize: Summarize, settings: Settings) -> MemoryModels | None:
     """Return the models of memory: the chat's own model summarises unless the application has another one.
 
     Without an embedder, only the kind of memory that needs no embeddings works; others fall back to trimming.
@@ -167,7 +168,25 @@ def memory_models(given: MemoryModels | None, helpers: Helpers, settings: Settin
         if memory_name(raw) != SUPA_MEMORY or raw.get("hypaMemory"):
             return None
         given = MemoryModels()
-    return given if given.summarize is not None else dataclasses.replace(given, summarize=helpers.summarize)
+    return given if given.summarize is not None else dataclasses.replace(given, summarize=summarize)
+
+
+def preview_models(given: MemoryModels | None, settings: Settings) -> MemoryModels | None:
+    """Return models of memory for a preview, which asks nobody: memory that is stored is used, none is made."""
+    found = memory_models(given, _refuse_summary, settings)
+    return None if found is None else dataclasses.replace(found, summarize=_refuse_summary, embed=None)
+
+
+def _refuse_summary(_messages: Sequence[JsonObject]) -> str:
+    raise MemoryFailedError("not_asked", "a preview makes no summaries")
+
+
+def with_question(plan: RisuPlan, kind: TurnKind, text: str) -> RisuPlan:
+    """Return the plan with a text after it."""
+    source: FrozenObject = {"stage": "application", "kind": kind, "reason": f"asked for with {kind}"}
+    asked = plan.append_block(Block(role="system", content=text, id=kind, metadata={"source": source}))
+    assert isinstance(asked, RisuPlan)
+    return asked
 
 
 def advance(steps: Generator[Ask, Answer, object], answer: Answer | None) -> object:

@@ -9,16 +9,24 @@ from typing import Literal, TypeAlias, TypeVar, Unpack, get_args
 from tavernkit import models
 from tavernkit._arguments import require, require_choice
 from tavernkit._turns import Turn, TurnKind
-from tavernkit._values import FrozenObject, freeze_object
-from tavernkit.errors import ConfigError
+from tavernkit._values import freeze_object
+from tavernkit.errors import ConfigError, PipelineError
 from tavernkit.models._reply import ReplyPiece
 from tavernkit.models.errors import HTTPError, ModelError
-from tavernkit.prompt._block import Block
 from tavernkit.prompt._context import random_numbers
 from tavernkit.risu_ai._chat.chat_log import with_messages
 from tavernkit.risu_ai._chat.groups import group_members
 from tavernkit.risu_ai._context import RisuAIContext, RisuAIInputs
-from tavernkit.risu_ai._conversation.asking import Asker, Helpers, advance, asking_host, memory_models, receive
+from tavernkit.risu_ai._conversation.asking import (
+    Asker,
+    Helpers,
+    advance,
+    asking_host,
+    memory_models,
+    preview_models,
+    receive,
+    with_question,
+)
 from tavernkit.risu_ai._conversation.chat_state import ChatState
 from tavernkit.risu_ai._conversation.rerolls import taken_back
 from tavernkit.risu_ai._objects import made_id
@@ -46,6 +54,7 @@ from tavernkit.risu_ai._sending.replies import (
     translation_messages,
 )
 from tavernkit.risu_ai._sending.send import Send
+from tavernkit.risu_ai.errors import MemoryFailedError
 
 IMPERSONATION = "[Write the next message of {{user}}, in their own voice. Write nothing for {{char}}.]"
 """RisuAI has no prompt for this: it is added after everything else."""
@@ -176,7 +185,9 @@ class Chat(ChatState):
         return await asker.work(lambda: self._operation(asker).translated(restore_styles(made, styles)))
 
     def preview(self, text: str = "", *, kind: TurnKind = "send", speaker: str | None = None) -> RisuPlan:
-        """Return the prompt that an operation would send. Nothing changes, so no summaries are made.
+        """Return the prompt that an operation would send. Nothing changes and no model is asked.
+
+        So if long-term memory needs a model first, the chat is cut instead.
 
         Args:
             text: What the user says, or what a ``quiet`` prompt asks.
@@ -197,11 +208,11 @@ class Chat(ChatState):
             changes["generation_type"] = "continue"
         read = self.variables.read
         try:
-            plan = self._builder.run(self._context(None, **changes))
+            plan = self._previewed(changes)
         finally:
             self.variables.read = read
         if kind in ("impersonate", "quiet"):
-            return _with_question(plan, kind, self._impersonation() if kind == "impersonate" else text)
+            return with_question(plan, kind, self._impersonation() if kind == "impersonate" else text)
         return plan
 
     # Triggers
@@ -232,6 +243,15 @@ class Chat(ChatState):
             operation.variables.changes().apply(self.variables)
 
     # Inside
+
+    def _previewed(self, changes: RisuAIInputs) -> RisuPlan:
+        models = preview_models(self._memory, self.settings)
+        try:
+            return self._builder.run(self._context(None, **{**changes, "memory": models}))
+        except PipelineError as error:
+            if not isinstance(error.__cause__, MemoryFailedError):
+                raise
+        return self._builder.run(self._context(None, **changes))
 
     def _asker(self) -> Asker:
         return Asker(self.host, self._work)
@@ -381,7 +401,7 @@ class Chat(ChatState):
         asker = self._asker()
         context = self._context(asker)
         plan = await asker.work(lambda: self._builder.run(context))
-        reply = await asker.ask(_with_question(plan, kind, text), _ignore)
+        reply = await asker.ask(with_question(plan, kind, text), _ignore)
         return Turn(kind=kind, text=reply.text, exchanges=tuple(asker.exchanges))
 
     async def _operate(
@@ -412,7 +432,7 @@ class Chat(ChatState):
         if asker is not None:
             helpers = self._helpers(asker)
             inputs["trigger_host"] = asking_host(self._trigger_host, helpers)
-            inputs["memory"] = memory_models(self._memory, helpers, self.settings)
+            inputs["memory"] = memory_models(self._memory, helpers.summarize, self.settings)
         return self._builder.make_context(**{**inputs, **changes})
 
     def _helpers(self, asker: Asker) -> Helpers:
@@ -434,14 +454,6 @@ class Chat(ChatState):
     def _last_reply(self) -> str:
         messages = self.chat.messages
         return messages[-1].data if messages and messages[-1].role == "char" else ""
-
-
-def _with_question(plan: RisuPlan, kind: TurnKind, text: str) -> RisuPlan:
-    """Return the plan with a text after it."""
-    source: FrozenObject = {"stage": "application", "kind": kind, "reason": f"asked for with {kind}"}
-    asked = plan.append_block(Block(role="system", content=text, id=kind, metadata={"source": source}))
-    assert isinstance(asked, RisuPlan)
-    return asked
 
 
 def _ignore(_: ReplyPiece) -> None:
