@@ -18,6 +18,7 @@ from tavernkit.models import (
     ScriptedModel,
     TextModel,
 )
+from tavernkit.models._factory import user_model
 from tavernkit.models._http import HttpModel
 from tavernkit.testing import serve, serve_in_thread, streamed
 from tests.models.support import ask
@@ -70,6 +71,36 @@ def test_a_short_name_makes_a_model(
 def test_the_address_may_come_from_the_environment() -> None:
     model = tk.model("openai:m", environment={"OPENAI_BASE_URL": "http://h:1/v1"})
     assert inner(model).endpoint.url == "http://h:1/v1"
+
+
+@pytest.mark.parametrize("own", [None, "its own"])
+@pytest.mark.parametrize(
+    ("name", "base_url", "usual"),
+    [
+        ("openai:m", "http://127.0.0.1:9", None),
+        ("openai:http://127.0.0.1:9", None, None),
+        ("text:m", "http://127.0.0.1:9", None),
+        ("azure_openai:m", "http://127.0.0.1:9", "sk-azure"),  # has no server of its own
+        ("vllm:m", "http://127.0.0.1:9", "sk-vllm"),
+    ],
+)
+def test_another_server_gets_no_key_of_a_providers_own_server(
+    name: str, base_url: str | None, usual: str | None, own: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {**ENVIRONMENT, "AZURE_OPENAI_API_KEY": "sk-azure", "VLLM_API_KEY": "sk-vllm"}
+    for variable, key in keys.items():
+        monkeypatch.setenv(variable, key)
+    if own is not None:
+        monkeypatch.setenv("TAVERNKIT_API_KEY", own)
+    made: Any = user_model(name, base_url=base_url)
+    assert made.inner.endpoint.api_key == (own or usual)
+
+
+def test_a_providers_own_server_gets_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
+    monkeypatch.setenv("TAVERNKIT_API_KEY", "of another server")
+    made: Any = user_model("openai:m")
+    assert made.inner.endpoint.api_key == "sk-openai"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -31,9 +30,9 @@ from tavernkit.models import (
     Request,
     RequestTimeoutError,
     ScriptedModel,
-    model,
     with_retries,
 )
+from tavernkit.models._factory import user_model
 from tavernkit.models.errors import BudgetReachedError
 from tavernkit.prompt._block import Message
 
@@ -42,8 +41,6 @@ T = TypeVar("T")
 SCRIPTED: Final = "scripted"
 NOT_ANSWERED: Final = frozenset((401, 402, 403, 404, 407, 408, 409, 425, 429, 500, 502, 503, 504, 529))
 """Statuses that say nothing about the prompt: the next run asks again. Others are the answer to this prompt."""
-API_KEY: Final = "TAVERNKIT_API_KEY"
-"""The environment variable of the key for ``base_url``; a provider's own server gets the provider's own key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,16 +104,7 @@ class GenerateOptions:
         """Make the model, without retries."""
         if self.model == SCRIPTED:
             return ScriptedModel("A reply.", repeat_last=True)
-        if self.base_url is None:
-            return model(self.model, timeout=self.timeout, max_retries=0)
-        return model(
-            self.model,
-            base_url=self.base_url,
-            api_key=os.environ.get(API_KEY),
-            timeout=self.timeout,
-            max_retries=0,
-            environment={},  # another server, which a grid may name, must not get the key of the provider
-        )
+        return user_model(self.model, base_url=self.base_url, timeout=self.timeout, max_retries=0)
 
 
 def _is_whole(value: object) -> bool:

@@ -356,16 +356,14 @@ class ModelOptions:
                 "--model scripted needs neither"
             )
         require_models()
-        from tavernkit.models import Endpoint, OpenAIModel, TextModel, model, with_retries
+        from tavernkit.models import Endpoint, OpenAIModel, TextModel, with_retries
+        from tavernkit.models._factory import user_model
 
         if not provider and self.base_url is not None:
             make = TextModel if text else OpenAIModel
             return with_retries(make(name or "default", Endpoint.from_env(base_url=self.base_url)))
         assert self.model is not None
-        if self.base_url is None:
-            return model(self.model)
-        # Without the environment: another server must not get the key of the provider.
-        return model(self.model, base_url=self.base_url, api_key=os.environ.get("TAVERNKIT_API_KEY"), environment={})
+        return user_model(self.model, base_url=self.base_url)
 
 
 def split_name(name: str) -> tuple[str, str]:

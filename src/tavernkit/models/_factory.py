@@ -24,6 +24,8 @@ from tavernkit.models._protocol import Model, with_retries
 from tavernkit.models._scripted import Script, ScriptedModel
 
 SCRIPTED: Final = "scripted"
+API_KEY: Final = "TAVERNKIT_API_KEY"
+"""The environment variable of the key for another server; a provider's own server gets the provider's own key."""
 _ADDRESS: Final = re.compile(r"https?://")
 _VERSION: Final = re.compile(r"/v\d+[a-z]*\d*/?$")
 
@@ -187,6 +189,34 @@ def model(
     wanted = known.keys[0] if not known.local and endpoint.base_url == known.base_url else ""
     made = known.make(model_name, endpoint, warn=warn, key_variable=wanted, provider=known.title, fields=fields)
     return with_retries(made, retries=max_retries)
+
+
+def user_model(
+    name: str, *, base_url: str | None = None, timeout: float | None = None, max_retries: int = RETRIES
+) -> Model:
+    """Make a model that the user of a program names, perhaps with another server.
+
+    Another server gets the key in ``TAVERNKIT_API_KEY``. It never gets that of a provider with a server of its own,
+    because its address may come from a file.
+
+    Args:
+        name: ``provider:name``, as for ``model()``.
+        base_url: The address of another server; it may also be in the name.
+        timeout: Seconds to wait for a reply.
+        max_retries: How often a request is retried.
+    """
+    if base_url is None and not _ADDRESS.match(name.partition(":")[2]):
+        return model(name, timeout=timeout, max_retries=max_retries)
+    with_server = (each for each in PROVIDERS.values() if each.base_url is not None and not each.local)
+    kept_back = {key for each in with_server for key in each.keys}
+    return model(
+        name,
+        api_key=os.environ.get(API_KEY),
+        base_url=base_url,
+        timeout=timeout,
+        max_retries=max_retries,
+        environment={name: value for name, value in os.environ.items() if name not in kept_back},
+    )
 
 
 def find_provider(name: str) -> Provider:

@@ -22,7 +22,7 @@ from tavernkit._values import Json, JsonObject, is_list, is_object
 from tavernkit.conversation import ToolInput
 from tavernkit.errors import ConfigError
 from tavernkit.examples import example_path
-from tavernkit.models import Model, model
+from tavernkit.models._factory import user_model
 from tavernkit.silly_tavern import DataFolder
 from tavernkit.studio._api import PREFIX, StudioResponse, page_router, router, talk_router
 from tavernkit.studio._document import JSONL, Document, Kind, new_document, read_document
@@ -107,15 +107,8 @@ def model_choice(name: str, base_url: str | None = None) -> ModelChoice:
     Raises:
         ConfigError: The provider is unknown, or there is no address.
     """
-
-    def make() -> Model:
-        if base_url is None:
-            return model(name)
-        # Without the environment: another server must not get the key of the provider.
-        return model(name, base_url=base_url, api_key=os.environ.get("TAVERNKIT_API_KEY"), environment={})
-
-    make()  # a mistake is found now, not at the first turn
-    return ModelChoice(id=name, label=name, make=make)
+    user_model(name, base_url=base_url)  # a mistake is found now, not at the first turn
+    return ModelChoice(id=name, label=name, make=lambda: user_model(name, base_url=base_url))
 
 
 def open_workspace(given: Opened) -> Workspace:
