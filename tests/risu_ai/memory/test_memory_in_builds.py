@@ -22,9 +22,12 @@ def remembered(asked: Summariser, template: list[dict[str, Any]] | None = None, 
     return build(
         character=character(supaMemory=True),
         preset=preset(template, max_context=500, max_response=0),
-        memory=MemoryModels(summarize=asked, embed=lambda texts: [[1.0] for _ in texts]),
+        **{
+            "memory": MemoryModels(summarize=asked, embed=lambda texts: [[1.0] for _ in texts]),
+            "history": CHAT,
+            **changes,
+        },
         token_estimator=Characters(),
-        **{"history": CHAT, **changes},
     )
 
 
@@ -51,6 +54,14 @@ def test_a_summary_names_the_persona_that_the_chat_is_bound_to() -> None:
     settings = Settings.from_json({"supaModelType": "subModel", "personas": [{"id": "p", "name": "Cleo"}]})
     remembered(asked, STANDARD, settings=settings, history={**CHAT, "bindedPersona": "p"})
     assert "Cleo: 1 word" in str(asked.requests[0][0]["content"])
+
+
+def test_memory_that_only_searches_needs_no_summariser() -> None:
+    settings = Settings.from_json({"hanuraiEnable": True, "hanuraiTokens": 100})
+    models = MemoryModels(embed=lambda texts: [[1.0] for _ in texts])
+    plan = remembered(Summariser("unused"), STANDARD, settings=settings, memory=models)
+    assert "supaMemory" in [message.memo for message in plan.prompt_messages()]
+    assert plan.warnings == ()
 
 
 def test_a_plain_prompt_is_sent_as_it_is_written() -> None:

@@ -20,6 +20,9 @@ from tavernkit.risu_ai._memory.supa import supa_memory
 SUPA_MEMORY = "SupaMemory"
 """The default kind of memory."""
 
+HANURAI_MEMORY = "HanuraiMemory"
+"""The kind of memory that makes no summaries."""
+
 
 def uses_memory(settings: FrozenObject) -> bool:
     """Return True if a kind of memory is enabled in RisuAI's database."""
@@ -43,13 +46,14 @@ def remember(given: MemoryInput) -> MemoryOutcome:
 
 # In the order in which RisuAI looks for them: others that are enabled, too, do nothing.
 _KINDS: Sequence[tuple[str, str, Callable[[MemoryInput], MemoryOutcome]]] = (
-    ("hanuraiEnable", "HanuraiMemory", hanurai),
+    ("hanuraiEnable", HANURAI_MEMORY, hanurai),
     ("hypav2", "HypaMemory V2", hypa_v2),
     ("hypaV3", "HypaMemory V3", hypa_v3),
 )
 
 
 __all__ = [
+    "HANURAI_MEMORY",
     "MEMORY_MEMOS",
     "SUPA_MEMORY",
     "Embed",

@@ -14,7 +14,7 @@ from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.risu_ai._budget import Dropped, cut_in_steps, drop_oldest, drop_oldest_known, omissions_of
 from tavernkit.risu_ai._caching import CHAT_KEY, say_again, stored_lore
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage, is_frozen, source_of
-from tavernkit.risu_ai._memory import MEMORY_MEMOS, MemoryInput, memory_name, remember
+from tavernkit.risu_ai._memory import HANURAI_MEMORY, MEMORY_MEMOS, MemoryInput, memory_name, remember
 from tavernkit.risu_ai._state import RisuState
 from tavernkit.risu_ai.errors import MemoryFailedError
 
@@ -88,7 +88,7 @@ def _remembered(state: RisuState) -> bool:
     if not state.uses_memory:
         return False
     models = state.context.memory
-    if models is None or models.summarize is None:
+    if models is None or (models.summarize is None and memory_name(settings) != HANURAI_MEMORY):
         state.warn("the character uses long-term memory: pass memory=MemoryModels(...) to have it; the chat is cut")
         return False
     given = MemoryInput(
