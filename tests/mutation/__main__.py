@@ -85,6 +85,11 @@ SUBJECTS = {
         ("risu_ai/lorebook",),
         ("tests/risu_ai/lorebook",),
     ),
+    "regex_scripts": Subject(
+        ("risu_ai/_regex_scripts/runner", "risu_ai/_regex_scripts/script"),
+        ("risu_ai/regex_scripts",),
+        ("tests/risu_ai/regex_scripts",),
+    ),
 }
 
 

@@ -20,6 +20,7 @@ from tavernkit.risu_ai._regex_scripts import (
     translation_scripts_of,
     write_scripts,
 )
+from tavernkit.risu_ai._regex_scripts import runner as runner_module
 from tavernkit.risu_ai._regex_scripts.runner import _moved
 
 CONTEXT = CBSContext(char="Bel", user="Ann")
@@ -57,6 +58,31 @@ def test_results_are_remembered_for_one_role_of_the_message() -> None:
     greeting = CONTEXT.replace(first_message=True)
     assert runner.run("x", "editoutput", [script], CONTEXT).text == "null"
     assert runner.run("x", "editoutput", [script], greeting).text == "char"
+
+
+def test_only_the_last_five_emotions_are_kept() -> None:
+    names = [f"mood{number}" for number in range(7)]
+    character = RisuCharacter.from_json({"name": "Bel", "emotionImages": [[name, "path"] for name in names]})
+    scripts = [RegexScript("x", f"@@emo {name}") for name in (*names, "unknown")]
+    result = RegexScriptRunner().run("x", "editoutput", scripts, CONTEXT.replace(char=character))
+    assert (result.text, result.emotion_changed, [*result.emotions]) == ("x", True, names[2:])
+
+
+def test_repeat_back_for_a_first_message_without_a_greeting_has_no_effect() -> None:
+    log = WarningLog()
+    chat = RisuChat(messages=(RisuMessage(role="char", data="cur"),), greeting_index=3)
+    script = RegexScript("x", "@@repeat_back")
+    result = RegexScriptRunner().run("y", "editoutput", [script], CONTEXT.replace(chat=chat), index=0, warn=log)
+    assert result.text == "y"
+    assert "nothing to repeat" in log.messages[0]
+
+
+def test_a_text_that_is_too_long_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner_module, "MAX_SCRIPT_TEXT", 3)
+    log = WarningLog()
+    assert run(RegexScript("a", "b"), "aaa") == "bbb"
+    assert run(RegexScript("a", "b", comment="mine"), "aaaa", warn=log) == "aaaa"
+    assert log.messages == ("regex script 'mine' has no effect: the text has more than 3 characters",)
 
 
 def test_repeat_back_without_anything_to_repeat_says_so() -> None:
