@@ -275,6 +275,20 @@ async def test_a_preview_shows_the_memory_that_is_stored_and_makes_none() -> Non
     assert host.plans == []
 
 
+@pytest.mark.parametrize(("similar", "summaries"), [(0, 1), (0.4, 0)])
+async def test_memory_that_does_not_search_asks_the_model_of_the_chat(similar: float, summaries: int) -> None:
+    lines = [{"role": "user" if n % 2 else "char", "data": "word " * 40, "chatId": f"m{n}"} for n in range(8)]
+    preset = {"settings": {"recentMemoryRatio": 0.5, "similarMemoryRatio": similar, "memoryTokensRatio": 0.2}}
+    settings = {"aiModel": "gpt4o", "maxContext": 330, "maxResponse": 20, "hypaV3": True, "hypaV3Presets": [preset]}
+    character = RisuCharacter.from_json(CHARACTER | {"supaMemory": True})
+    host = ScriptedHost(*["They met."] * 9)
+    chat = Chat(character=character, history={"message": lines}, settings=Settings.from_json(settings), host=host)
+    await chat.send("Hello.")
+    stored = chat.stored.get("hypaV3Data")
+    found = stored["summaries"] if isinstance(stored, dict) else []
+    assert bool(found) == bool(summaries)
+
+
 def test_a_preview_that_reads_variables_changes_nothing() -> None:
     chat, _ = made(character=RisuCharacter.from_json(CHARACTER | {"desc": "Seen {{getvar::seen}}."}))
     before = chat.snapshot()

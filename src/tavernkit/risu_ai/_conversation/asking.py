@@ -18,7 +18,7 @@ from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._files.preset import Preset
 from tavernkit.risu_ai._files.settings import Settings
 from tavernkit.risu_ai._limits import MAX_SCRIPTED_PIECES
-from tavernkit.risu_ai._memory import SUPA_MEMORY, MemoryModels, Summarize, memory_name
+from tavernkit.risu_ai._memory import MemoryModels, Summarize, needs_embeddings
 from tavernkit.risu_ai._memory.contract import SUMMARY_FAILED
 from tavernkit.risu_ai._plan import RisuPlan, helper_plan
 from tavernkit.risu_ai._requests.messages import RequestRules
@@ -161,11 +161,10 @@ def asking_host(inner: TriggerHost, helpers: Helpers) -> TriggerHost:
 def memory_models(given: MemoryModels | None, summarize: Summarize, settings: Settings) -> MemoryModels | None:
     """Return the models of memory: the chat's own model summarises unless the application has another one.
 
-    Without an embedder, only the kind of memory that needs no embeddings works; others fall back to trimming.
+    Without an embedder, only memory that needs no embeddings works; in other chats the oldest messages are dropped.
     """
     if given is None:
-        raw = settings.raw
-        if memory_name(raw) != SUPA_MEMORY or raw.get("hypaMemory"):
+        if needs_embeddings(settings.raw):
             return None
         given = MemoryModels()
     return given if given.summarize is not None else dataclasses.replace(given, summarize=summarize)

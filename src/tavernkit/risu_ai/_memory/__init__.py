@@ -14,7 +14,7 @@ from tavernkit.risu_ai._memory.contract import (
     Summarize,
 )
 from tavernkit.risu_ai._memory.hypa_v2 import hanurai, hypa_v2
-from tavernkit.risu_ai._memory.hypa_v3 import hypa_v3
+from tavernkit.risu_ai._memory.hypa_v3 import HypaV3Settings, hypa_v3
 from tavernkit.risu_ai._memory.supa import supa_memory
 
 SUPA_MEMORY = "SupaMemory"
@@ -22,6 +22,8 @@ SUPA_MEMORY = "SupaMemory"
 
 HANURAI_MEMORY = "HanuraiMemory"
 """The kind of memory that makes no summaries."""
+
+HYPA_V3 = "HypaMemory V3"
 
 
 def uses_memory(settings: FrozenObject) -> bool:
@@ -36,6 +38,14 @@ def memory_name(settings: FrozenObject) -> str:
     return next((name for key, name, _ in _KINDS if settings.get(key)), SUPA_MEMORY)
 
 
+def needs_embeddings(settings: FrozenObject) -> bool:
+    """Return True if the kind of memory that is enabled in the database searches for similar texts."""
+    name = memory_name(settings)
+    if name == HYPA_V3:
+        return HypaV3Settings.of(settings).similar_ratio > 0
+    return name != SUPA_MEMORY or bool(settings.get("hypaMemory"))
+
+
 def remember(given: MemoryInput) -> MemoryOutcome:
     """Run the kind of memory that is enabled in the database; raises ``MemoryFailedError``."""
     for key, _, run in _KINDS:
@@ -48,20 +58,20 @@ def remember(given: MemoryInput) -> MemoryOutcome:
 _KINDS: Sequence[tuple[str, str, Callable[[MemoryInput], MemoryOutcome]]] = (
     ("hanuraiEnable", HANURAI_MEMORY, hanurai),
     ("hypav2", "HypaMemory V2", hypa_v2),
-    ("hypaV3", "HypaMemory V3", hypa_v3),
+    ("hypaV3", HYPA_V3, hypa_v3),
 )
 
 
 __all__ = [
     "HANURAI_MEMORY",
     "MEMORY_MEMOS",
-    "SUPA_MEMORY",
     "Embed",
     "MemoryInput",
     "MemoryModels",
     "MemoryOutcome",
     "Summarize",
     "memory_name",
+    "needs_embeddings",
     "remember",
     "uses_memory",
 ]
