@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,14 @@ def test_lines_of_text_and_rows_as_personas_and_options(tmp_path: Path) -> None:
         ("Bo", "A sailor.", "first"),
         ("Bo", "A sailor.", "second"),
     ]
+
+
+def test_rows_with_a_number_each_need_not_be_compared(tmp_path: Path) -> None:
+    write_grid(tmp_path)
+    seeds = {"start": 0, "count": 1_000_000_000}
+    read = tk.Grid({"cards": "cards/card0.json", "seeds": seeds, "combine": "zip"}, folder=tmp_path)
+    assert len(read) == 1_000_000_000
+    assert [task.seed for task in islice(read.tasks(), 3)] == [0, 1, 2]
 
 
 def test_null_is_like_a_missing_key(tmp_path: Path) -> None:

@@ -370,8 +370,8 @@ def _dimension(axes: tuple[str, ...], columns: tuple[Sequence[object], ...]) -> 
         raise ConfigError(f"zipped axes must have the same number of values: {lengths_shown}", code="INVALID_GRID")
     length = max(lengths.values(), default=1)
     every = Dimension(axes, columns, range(length))
-    if all(isinstance(column, range) for column in columns):
-        return every
+    if any(isinstance(column, range) and len(column) == length for column in columns):
+        return every  # no two rows have the same number
     seen: set[bytes] = set()
     rows: list[int] = []
     for position in range(length):
