@@ -90,6 +90,11 @@ SUBJECTS = {
         ("risu_ai/regex_scripts",),
         ("tests/risu_ai/regex_scripts",),
     ),
+    "triggers": Subject(
+        ("risu_ai/_triggers/run", "risu_ai/_triggers/conditions", "risu_ai/_triggers/effects/flow"),
+        ("risu_ai/triggers_v1", "risu_ai/triggers_v2", "risu_ai/commands"),
+        ("tests/risu_ai/triggers",),
+    ),
 }
 
 
