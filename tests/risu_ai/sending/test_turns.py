@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.risu_ai import Builder, Preset, RequestStoppedError, RisuPersona, Settings
+from tavernkit.risu_ai import Builder, Preset, RequestFailedError, RequestStoppedError, RisuPersona, Settings
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tavernkit.stores import InMemoryVariablesStore
 from tests.risu_ai.building.scene import STANDARD, Characters, character, inputs, preset
@@ -210,3 +210,36 @@ def test_a_stream_that_the_user_stops_keeps_what_there_is() -> None:
     assert (result.ok, texts(result)[-1]) == (False, "One two")
     later = asyncio.run(Builder().send_async(lambda _: pieces_async(), **given))
     assert texts(later) == texts(result)
+
+
+async def as_they_come(found: Iterator[str]) -> AsyncIterator[str]:
+    for piece in found:
+        yield piece
+
+
+def failing(*before: str) -> Iterator[str]:
+    yield from before
+    raise RequestFailedError("gone")
+
+
+def test_a_stream_that_fails_before_its_first_piece_is_a_failed_request() -> None:
+    given = inputs(settings=Settings.from_json({"requestRetrys": 1}), message="Hi")
+    asked: list[Iterator[str]] = [failing(), iter(["Here."])] * 2
+    for result in (
+        Builder().send(lambda _: asked.pop(0), **given),
+        asyncio.run(Builder().send_async(lambda _: as_they_come(asked.pop(0)), **given)),
+    ):
+        assert (result.ok, texts(result)[-1]) == (True, "Here.")
+    result = Builder().send(lambda _: failing(), **given)
+    assert result.error is not None
+    assert (result.ok, result.error.code, texts(result)[-1]) == (False, "request_failed", "Hi")
+
+
+def test_a_stream_that_breaks_off_keeps_what_there_is() -> None:
+    given = inputs(message="Hi")
+    for result in (
+        Builder().send(lambda _: failing("One ", "two"), **given),
+        asyncio.run(Builder().send_async(lambda _: as_they_come(failing("One ", "two")), **given)),
+    ):
+        assert (result.ok, texts(result)[-1]) == (True, "One two")
+    assert texts(Builder().send(lambda _: [], **given))[-1] == ""

@@ -20,6 +20,7 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from dataclasses import field
+from itertools import chain
 from typing import TypeAlias
 
 from tavernkit import models
@@ -215,10 +216,33 @@ def drive(steps: Generator[Ask, Answer, SendResult], model: Model) -> SendResult
                 ask = steps.send(Reply(found))
             else:
                 require("what a model returns", found, Iterable, "text or an iterable of texts")
-                chunks = iter(found)
-                ask = steps.send(StreamOpened())
+                answer, chunks = _opened(iter(found))
+                ask = steps.send(answer)
     except StopIteration as done:
         return done.value
+
+
+def _opened(pieces: Iterator[str]) -> tuple[Answer, Iterator[str]]:
+    """Wait for the first piece of a reply: a function that yields them fails only then."""
+    try:
+        first = next(pieces, None)
+    except RequestFailedError as error:
+        return Failure(str(error)), iter(())
+    except RequestStoppedError:
+        return Stopped(), iter(())
+    return StreamOpened(), _unbroken(pieces if first is None else chain([first], pieces))
+
+
+def _unbroken(pieces: Iterable[str]) -> Iterator[str]:
+    """The pieces of a reply that has begun; one that breaks ends there, and its text stays in the chat."""
+    try:
+        yield from pieces
+    except RequestFailedError as error:
+        _warn_of_end(error)
+
+
+def _warn_of_end(error: TavernKitError) -> None:
+    log_warning(f"the reply broke off: {error}")
 
 
 async def drive_async(steps: Generator[Ask, Answer, SendResult], model: AsyncModel) -> SendResult:
@@ -246,8 +270,8 @@ async def drive_async(steps: Generator[Ask, Answer, SendResult], model: AsyncMod
                 continue
             found = model(ask)
             if isinstance(found, AsyncIterable):
-                chunks = aiter(found)
-                ask = steps.send(StreamOpened())
+                answer, chunks = await _opened_async(aiter(found))
+                ask = steps.send(answer)
                 continue
             require("what a model returns", found, Awaitable, "an awaitable or an asynchronous iterable of texts")
             try:
@@ -259,6 +283,16 @@ async def drive_async(steps: Generator[Ask, Answer, SendResult], model: AsyncMod
             ask = steps.send(answer)
     except StopIteration as done:
         return done.value
+
+
+async def _opened_async(pieces: AsyncIterator[str]) -> tuple[Answer, AsyncIterator[str]]:
+    try:
+        first = await anext(pieces, None)
+    except RequestFailedError as error:
+        return Failure(str(error)), pieces
+    except RequestStoppedError:
+        return Stopped(), pieces
+    return StreamOpened(), _rest(first, pieces)
 
 
 def _drive_model(steps: Generator[Ask, Answer, SendResult], model: models.Model) -> SendResult:
@@ -281,7 +315,7 @@ async def _asked(model: models.Model, asked: ModelRequest) -> tuple[Answer, Asyn
         if not asked.stream:
             return Reply((await model.send(request)).text), None
         texts = _texts(model.stream(request))
-        first = await anext(texts, "")
+        first = await anext(texts, None)
     except models.ModelError as error:
         return Failure(str(error)), None
     return StreamOpened(), _rest(first, texts)
@@ -294,12 +328,15 @@ async def _texts(pieces: AsyncGenerator[models.ReplyPiece]) -> AsyncGenerator[st
                 yield piece.text
 
 
-async def _rest(first: str, texts: AsyncGenerator[str]) -> AsyncGenerator[str]:
+async def _rest(first: str | None, texts: AsyncIterator[str]) -> AsyncGenerator[str]:
     """The pieces of a stream that has begun; one that breaks ends there, and its text stays in the chat."""
     try:
-        async with aclosing(texts):
+        if first is not None:
             yield first
-            async for text in texts:
-                yield text
-    except models.ModelError as error:
-        log_warning(f"the reply broke off: {error}")
+        async for text in texts:
+            yield text
+    except (models.ModelError, RequestFailedError) as error:
+        _warn_of_end(error)
+    finally:
+        if isinstance(texts, AsyncGenerator):
+            await texts.aclose()
