@@ -224,7 +224,7 @@ def failing(*before: str) -> Iterator[str]:
 
 def test_a_stream_that_fails_before_its_first_piece_is_a_failed_request() -> None:
     given = inputs(settings=Settings.from_json({"requestRetrys": 1}), message="Hi")
-    asked: list[Iterator[str]] = [failing(), iter(["Here."])] * 2
+    asked = [failing(), iter(["Here."]), failing(), iter(["Here."])]
     for result in (
         Builder().send(lambda _: asked.pop(0), **given),
         asyncio.run(Builder().send_async(lambda _: as_they_come(asked.pop(0)), **given)),
