@@ -65,6 +65,20 @@ async def test_each_key_has_its_own_workspace(start: StartApp) -> None:
         assert "Secret" not in (await client.get(f"{API}/documents/turn-1", headers=bob)).text
 
 
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+async def test_the_limits_of_a_keys_builds_hold_in_studio(start: StartApp, platform: str) -> None:
+    values = {"/platform": platform, "/message": "{{user}} " * 300}
+    edits = [{"document": "turn-1", "op": "replace", "path": path, "value": value} for path, value in values.items()]
+    expanded: list[bool] = []
+    async with start(require_keys=True, key_limits={"small": {"max_build_steps": 100}}) as client:
+        for name in ("large", "small"):
+            _, token = await client.service.keys.create(name, ("read",))
+            key = {"Authorization": f"Bearer {token}"}
+            edited = (await client.post(f"{API}/edit", json={"edits": edits, "build": True}, headers=key)).json()
+            expanded.append("{{user}}" not in json.dumps(edited["build"]["messages"]))
+    assert expanded == [True, False]
+
+
 async def test_saving_makes_a_new_version_in_the_library(client: Client) -> None:
     edit = {"document": "card-1", "op": "replace", "path": "/data/description", "value": "Keeps bees."}
     edited = await client.post(f"{API}/edit", json={"edits": [edit], "build": False})

@@ -14,6 +14,7 @@ from fastapi import Request as HttpRequest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit._values import Json, JsonObject
+from tavernkit.cards import DEFAULT_LIMITS, Limits
 from tavernkit.models import Accumulator, Model, ModelWrapper, Reply, ReplyPiece, Request
 from tavernkit.server.accounts import UpstreamExchange, uses_of
 from tavernkit.server.api.dependencies import bearer, client_of
@@ -96,7 +97,7 @@ class Studios:
         return client
 
     async def _open(self, client: Client) -> Studio:
-        shelf = LibraryShelf(self._service)
+        shelf = LibraryShelf(self._service, client.limits)
         models = [
             ModelChoice(id=f"upstream:{name}", label=name, make=lambda name=name: self._model(name, client.owner))
             for name in self._service.upstreams.names()
@@ -118,8 +119,9 @@ def _scope(request: HttpRequest) -> Scope:
 class LibraryShelf:
     """The library of the service."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, limits: Limits = DEFAULT_LIMITS) -> None:
         self._service = service
+        self._limits = limits
 
     async def choices(self) -> JsonObject:
         """Return the ids and names of the library's items."""
@@ -155,7 +157,7 @@ class LibraryShelf:
         documents.append(new_document("", "chat", "New chat", chat, format_=JSONL))
         documents.append(new_document("", "persona", "User", user))
         turn: JsonObject = {**DEFAULT_TURN, "platform": wanted.platform or "silly_tavern", "allow_scripts": False}
-        return OpenedShelf(Workspace(documents).with_turn(turn), Inputs())
+        return OpenedShelf(Workspace(documents).with_turn(turn), Inputs(limits=self._limits))
 
     async def is_changed(self, document: Document) -> bool:
         """Return True if the item has a newer version."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from tavernkit._values import EMPTY_OBJECT, Json, JsonObject, LRUCache, freeze_object, is_list, is_mapping, is_object
-from tavernkit.cards import Character, User
+from tavernkit.cards import DEFAULT_LIMITS, Character, Limits, User
 from tavernkit.conversation._books import world_book
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.prompt._plan import Plan
@@ -49,13 +49,15 @@ BOOK_SLOTS: Final = ("books", "character_books", "chat_books", "persona_books")
 class Inputs:
     """Makes the inputs of builds, and builds. One builder per platform keeps compiled data."""
 
-    def __init__(self, base: SillyTavernBuilder | None = None) -> None:
+    def __init__(self, base: SillyTavernBuilder | None = None, *, limits: Limits = DEFAULT_LIMITS) -> None:
         """Make it.
 
         Args:
             base: A builder with inputs that are not documents, such as the settings of an installation.
+            limits: Limits of builds.
         """
         self.base = base
+        self._limits = limits
         self.silly_tavern_builder = base or SillyTavernBuilder()
         context = base.make_context(warn=None) if base is not None else None
         self._settings = context.settings if context is not None else None
@@ -90,6 +92,7 @@ class Inputs:
             "seed": turn.seed,
             "warn": None,
             "on_overflow": "error",
+            "limits": self._limits,
             "history": self.silly_tavern_chat(state),
         }
         members = group_members(state)
@@ -132,6 +135,7 @@ class Inputs:
             "seed": turn.seed,
             "warn": None,
             "on_overflow": "error",
+            "limits": self._limits,
             "user": User(name=persona.name, persona=persona.description),
             "books": [self._of(each, "lorebook", _lorebook) for each in state.active_of("book")],
             "preset": self._risu_preset(state, turn),
