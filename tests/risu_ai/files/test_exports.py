@@ -19,7 +19,6 @@ from tavernkit.risu_ai import (
     PersonaFileError,
     RisuPersona,
     Save,
-    Settings,
     export_charx,
     read_persona,
     to_chat_preset,
@@ -98,15 +97,11 @@ PATH: Any = "my.risup"
 @pytest.mark.parametrize(
     ("mistake", "told"),
     [
-        (lambda: Save.from_json({"characters": [{"name": "Mira"}]}).with_chat("Mira", PATH), "chat must be a RisuChat"),
-        (lambda: Save.from_json({"characters": [{"name": "Mira"}]}).with_state("Mira", PATH), "what Chat.snapshot"),
         (lambda: Save.from_json({}).save(cast("Any", 5)), "path must be"),
         (lambda: to_chat_preset(PATH), r"such as Preset.load\(path\)"),
         (lambda: export_charx(PATH, lambda _: b""), "character must be a RisuCharacter"),
         (lambda: write_module(PATH), "module must be"),
         (lambda: write_persona(PATH), "persona must be a RisuPersona"),
-        (lambda: Settings().switch_persona(PATH), "index must be"),
-        (lambda: Settings().switch_preset(PATH), "index must be"),
     ],
 )
 def test_what_writes_files_says_what_to_pass(mistake: Callable[[], object], told: str) -> None:

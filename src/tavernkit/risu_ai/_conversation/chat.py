@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from typing import Literal, TypeAlias, TypeVar, Unpack, get_args
+from typing import Literal, TypeAlias, TypeVar, Unpack
 
 from tavernkit import models
-from tavernkit._arguments import require, require_choice
 from tavernkit._turns import Turn, TurnKind
 from tavernkit._values import freeze_object
 from tavernkit.errors import ConfigError, PipelineError
@@ -92,7 +91,6 @@ class Chat(ChatState):
             speaker: Who answers in a group (name or id), even if muted.
             commands: Run command lines; otherwise they are ordinary texts.
         """
-        require("text", text, str)
         self.rerolls.meet(self.character.id)
         if commands and text.startswith("/"):
             turn = await self._run_command("send", text)
@@ -107,7 +105,6 @@ class Chat(ChatState):
             text: What the user typed; it is put before the continuation.
             speaker: Who continues in a group (name or id). By default a whole round speaks, as in RisuAI.
         """
-        require("text", text, str)
         messages = self.chat.messages
         if len(messages) < 2 or messages[-1].role != "char":
             return Turn(kind="continue")
@@ -130,7 +127,6 @@ class Chat(ChatState):
 
     async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
         """Show the next swipe of the last reply; right of the newest one, ask for another."""
-        require_choice("direction", direction, ("left", "right"))
         self.rerolls.meet(self.character.id)
         moved = self.rerolls.move(self.chat.messages, direction)
         if moved is not None:
@@ -152,7 +148,6 @@ class Chat(ChatState):
 
     async def quiet(self, prompt: str) -> Turn:
         """Ask something outside the chat. The answer is returned, not stored."""
-        require("prompt", prompt, str)
         return await self._ask_outside_chat("quiet", prompt)
 
     async def suggest(self) -> list[str]:
@@ -174,7 +169,6 @@ class Chat(ChatState):
             language: The language to translate into.
             translator: Translates; by default the auxiliary model does.
         """
-        require("text", text, str)
         asker = self._asker()
         hidden, styles = hide_styles(text)
         if translator is not None:
@@ -194,7 +188,6 @@ class Chat(ChatState):
             kind: The operation.
             speaker: Who answers in a group (name or id); by default the first one whose turn it is.
         """
-        require_choice("kind", kind, get_args(TurnKind))
         changes: RisuAIInputs = {
             # Otherwise the application's own random numbers would be used up.
             "random": random_numbers(f"{self._seed} {self._turns}"),

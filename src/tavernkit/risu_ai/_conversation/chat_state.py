@@ -189,7 +189,6 @@ class ChatState:
             index: The number of the line; -1 is the last.
             text: Its new text.
         """
-        require("text", text, str)
         self._change_message(index, lambda message: with_text(message, text))
 
     def delete(self, index: int) -> None:
@@ -208,7 +207,6 @@ class ChatState:
             index: The number of the line; -1 is the last.
             value: True, ``allBefore`` or False.
         """
-        require("value", value, Disabled)
 
         def change(message: RisuMessage) -> RisuMessage:
             raw: FrozenObject = MappingProxyType({**message.raw, "disabled": value})
@@ -233,7 +231,6 @@ class ChatState:
 
     def change_chat(self, values: Mapping[str, object]) -> None:
         """Replace fields of the open chat, in RisuAI's own names: ``note``, ``localLore`` and so on."""
-        require("values", values, Mapping[str, object])
         self._set_chat(RisuChat.from_json({**self.stored, **values}))
         shared = self.variables.to_dict().get(GLOBAL, {})
         self.variables = ChatVariables({LOCAL: chat_variables(self.chat), GLOBAL: shared})

@@ -289,7 +289,6 @@ class Save:
             chat: The chat to store.
             variables: Its variables; by default those it was read with.
         """
-        require("chat", chat, RisuChat)
         index = self._index(which)
         written: Packed = packed(chat_json(chat, variables))
         chats: list[Packed] = [packed(thaw_object(each.raw)) for each in self.chats(which)]
@@ -306,7 +305,6 @@ class Save:
             which: Name, id or index of the character or group that was opened.
             snapshot: The result of ``Chat.snapshot()``: the chats, the character, personas, presets, global variables.
         """
-        require("snapshot", snapshot, Mapping[str, object], "what Chat.snapshot() returns")
         index, own = self._index(which), snapshot.get("character")
         if is_mapping(own):  # which another one may have taken the place of
             same = (place for place, each in enumerate(self._stored) if each.get("chaId") == own.get("chaId"))

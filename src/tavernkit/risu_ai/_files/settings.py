@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import field
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import trim
 from tavernkit._values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping, is_sequence
@@ -185,7 +184,6 @@ class Settings:
         Raises:
             ConfigError: There is no such preset.
         """
-        require("index", index, int)
         current = self.raw.get("botPresetsId", 0 if self.raw else None)
         if index == current:
             return self
@@ -203,7 +201,6 @@ class Settings:
         Raises:
             ConfigError: There is no such persona.
         """
-        require("index", index, int)
         if not 0 <= index < len(self.personas):
             raise ConfigError(f"there is no persona {index}: there are {len(self.personas)}")
         personas, old = list(self.personas), self.selected_persona
