@@ -93,7 +93,13 @@ SUBJECTS = {
     "triggers": Subject(
         ("risu_ai/_triggers/run", "risu_ai/_triggers/conditions", "risu_ai/_triggers/effects/flow"),
         ("risu_ai/triggers_v1", "risu_ai/triggers_v2", "risu_ai/commands"),
-        ("tests/risu_ai/triggers",),
+        (
+            "tests/risu_ai/triggers/test_comparisons.py",
+            "tests/risu_ai/triggers/test_control_flow.py",
+            "tests/risu_ai/triggers/test_effects.py",
+            "tests/risu_ai/triggers/test_limits.py",
+            "tests/risu_ai/triggers/test_runs.py",
+        ),
     ),
 }
 

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,3 +133,11 @@ def test_blocks_and_loops_go_where_a_naive_interpreter_goes(seed: int) -> None:
     else:
         assert outcome.result.ok
         assert outcome.result.variables == expected
+
+
+@pytest.mark.parametrize("indent", [-1, "deep", None])
+def test_an_indent_that_means_nothing_leaves_local_variables_visible(indent: object) -> None:
+    read = {"type": "v2SetVar", "operator": "=", "var": "seen", "value": "a", "valueType": "var"}
+    declare = {"type": "v2DeclareLocalVar", "var": "a", "value": "1", "valueType": "value", "indent": 1}
+    assert run(trigger(declare, {**read, "indent": indent}))["seen"] == "1"
+    assert run(trigger(declare, read))["seen"] == "null"  # without an indent, it counts as 0

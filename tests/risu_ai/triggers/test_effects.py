@@ -215,3 +215,24 @@ def test_the_trigger_command_does_nothing_in_a_group() -> None:
         result = TriggerEngine().command(CBSContext(char=owner, settings=settings), "/trigger n")
         assert result.value is None
         assert result.stored.variables == found
+
+
+def test_what_effects_did_is_recorded() -> None:
+    found = run(
+        trigger(
+            {"type": "impersonate", "role": "user", "value": "hi"},
+            {"type": "modifychat", "index": "0", "value": "ho"},
+            {"type": "cutchat", "start": "0", "end": "0"},
+            {"type": "systemprompt", "location": "start", "value": "S"},
+            {"type": "v2SetCharacterDesc", "value": "D", "valueType": "value"},
+            {"type": "runtrigger", "value": "sub"},
+        )
+    )
+    assert [(event.kind, event.detail) for event in found.result.events] == [
+        ("message", ("added", "user", "hi")),
+        ("message", ("changed", 0, "ho")),
+        ("message", ("kept", 0, 1)),
+        ("prompt", ("start", "S")),
+        ("character", ("desc",)),
+        ("nested_run", ("sub",)),
+    ]
