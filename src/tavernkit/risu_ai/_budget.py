@@ -21,7 +21,7 @@ from tavernkit.budget._tokenizers import get_tokenizer
 from tavernkit.cache._history_cut import CutCosts, HistoryUnit, first_kept
 from tavernkit.prompt._block import Omission
 from tavernkit.prompt._inputs import Estimator
-from tavernkit.risu_ai._chat.chat_memory import WrittenMessages
+from tavernkit.risu_ai._chat.chat_cache import WrittenMessages
 from tavernkit.risu_ai._chat.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, is_frozen, title_of
 from tavernkit.risu_ai._models import model_info
 

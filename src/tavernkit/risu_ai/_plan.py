@@ -223,19 +223,19 @@ def helper_plan(messages: Sequence[PromptMessage], rules: RequestRules, purpose:
     return RisuPlan(blocks=blocks, llm_options=freeze_object(options), rules=rules, purpose=purpose, is_helper=True)
 
 
-BlockMemory = LRUCache[object, tuple[FrozenObject, Block]]
+BlockCache = LRUCache[object, tuple[FrozenObject, Block]]
 """Cached blocks of chat messages by their content, each with its source."""
 
 
 def make_blocks(
-    messages: Sequence[PromptMessage], tokens: Sequence[int], memory: BlockMemory | None = None
+    messages: Sequence[PromptMessage], tokens: Sequence[int], cache: BlockCache | None = None
 ) -> list[Block]:
     """Make the blocks of messages, in order; a message that is shown twice gives two blocks.
 
     Args:
         messages: The messages of a prompt.
         tokens: What each of them costs.
-        memory: Blocks of earlier turns.
+        cache: Blocks of earlier turns.
     """
     seen: dict[str, int] = {}
     shown: dict[int, tuple[int, str]] = {}
@@ -247,7 +247,7 @@ def make_blocks(
         time, first = shown.get(id(message), (0, None))
         shown[id(message)] = time + 1, first or name
         place = message.printed[time] if time < len(message.printed) else ""
-        blocks.append(_known_block(message, name, place, count, first, memory))
+        blocks.append(_known_block(message, name, place, count, first, cache))
     return blocks
 
 
@@ -257,11 +257,11 @@ def _known_block(
     place: str,
     tokens: int,
     shown_before: str | None,
-    memory: BlockMemory | None,
+    cache: BlockCache | None,
 ) -> Block:
     """Return the block of an earlier turn if it is the same; only messages of the chat are reused."""
     content, source = message.content, message.source
-    if memory is None or type(content) is not str or len(content) > LONG_TEXT_CHARACTERS or message.merged:
+    if cache is None or type(content) is not str or len(content) > LONG_TEXT_CHARACTERS or message.merged:
         return _block(message, block_id, place, tokens, shown_before)
     if message.multimodals or source.get("stage") != "chat":
         return _block(message, block_id, place, tokens, shown_before)
@@ -279,10 +279,10 @@ def _known_block(
         message.thoughts,
         message.cache_point,
     )
-    known = memory.get(key)
+    known = cache.get(key)
     if known is None or known[0] is not source:
         known = (source, _block(message, block_id, place, tokens, shown_before))
-        memory.put(key, known)
+        cache.put(key, known)
     return known[1]
 
 

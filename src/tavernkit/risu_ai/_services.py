@@ -16,7 +16,7 @@ from tavernkit.risu_ai._budget import MessageCounter
 from tavernkit.risu_ai._cbs.context import CBSContext
 from tavernkit.risu_ai._cbs.engine import CBSEngine
 from tavernkit.risu_ai._cbs.registry import CBSRegistry
-from tavernkit.risu_ai._chat.chat_memory import ChatMemory, HistoryMemory
+from tavernkit.risu_ai._chat.chat_cache import ChatCache, HistoryCache
 from tavernkit.risu_ai._limits import (
     CACHED_BLOCKS,
     CACHED_LOREBOOKS,
@@ -26,7 +26,7 @@ from tavernkit.risu_ai._limits import (
 )
 from tavernkit.risu_ai._lorebook.engine import LorebookEngine, LorebookSettings, lore_of
 from tavernkit.risu_ai._lorebook.entry import CompiledLore, LorebookEntry
-from tavernkit.risu_ai._plan import BlockMemory
+from tavernkit.risu_ai._plan import BlockCache
 from tavernkit.risu_ai._regex_scripts.runner import RegexScriptRunner
 from tavernkit.risu_ai._regex_scripts.script import ScriptLists
 from tavernkit.risu_ai._triggers.engine import TriggerEngine
@@ -50,9 +50,9 @@ class Services:
         self._lore: LRUCache[tuple[object, ...], GatheredLore] = LRUCache(CACHED_LOREBOOKS)
         self._scripts: LRUCache[tuple[object, ...], tuple[RegexScriptRunner, object]] = LRUCache(CACHED_SCRIPT_RUNNERS)
         self._script_lists = ScriptLists()
-        self.blocks: BlockMemory = LRUCache(CACHED_BLOCKS)
-        self.chats = ChatMemory()
-        self.histories = HistoryMemory()
+        self.blocks: BlockCache = LRUCache(CACHED_BLOCKS)
+        self.chats = ChatCache()
+        self.histories = HistoryCache()
         self._triggers: LRUCache[tuple[object, ...], tuple[TriggerEngine, object]] = LRUCache(CACHED_TRIGGER_ENGINES)
         self._counters: dict[tuple[str, bool], MessageCounter] = {}
         self._with_macros: LRUCache[int, Services] = LRUCache(CACHED_REGISTRIES)

@@ -13,8 +13,8 @@ from tavernkit.prompt._source_spans import TextSource
 from tavernkit.prompt._traced_inputs import traced_text
 from tavernkit.prompt._traced_spans import origin_of
 from tavernkit.risu_ai._budget import Dropped
+from tavernkit.risu_ai._chat.chat_cache import ChatCache
 from tavernkit.risu_ai._chat.chat_log import chat_id, sent_messages
-from tavernkit.risu_ai._chat.chat_memory import ChatMemory
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._lorebook.result import LorebookResult
 from tavernkit.risu_ai._objects import RisuChat, RisuMessage
@@ -206,7 +206,7 @@ class MessageTexts:
         used = {str(block.metadata.get("memo")) for block in plan.enabled_blocks}
         evicted = {str(block.metadata.get("memo")) for block in plan.blocks if not block.enabled}
         reasons = {each.message.memo: each.reason for each in dropped}
-        chat = ChatMemory().with_ids(self.chat)
+        chat = ChatCache().with_ids(self.chat)
         kept = {chat_id(each) for each in sent_messages(chat)[0]}
         for index, message in enumerate(chat.messages):
             memo = chat_id(message)

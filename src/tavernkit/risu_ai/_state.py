@@ -12,8 +12,8 @@ from tavernkit.prompt._block import Moved
 from tavernkit.prompt._context import BuildState, DrawnNumbers
 from tavernkit.risu_ai._budget import Dropped, MessageCounter
 from tavernkit.risu_ai._caching import FrozenLore
+from tavernkit.risu_ai._chat.chat_cache import WrittenMessages
 from tavernkit.risu_ai._chat.chat_log import sent_messages, with_messages, with_text
-from tavernkit.risu_ai._chat.chat_memory import WrittenMessages
 from tavernkit.risu_ai._chat.prompt_message import PromptMessage
 from tavernkit.risu_ai._context import RisuAIContext
 from tavernkit.risu_ai._lorebook.result import ActiveLore, LorebookResult

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tavernkit.prompt._context import FixedClock
 from tavernkit.risu_ai import Builder, RisuChat, RisuMessage, RisuModule, RisuPlan
+from tavernkit.risu_ai._chat.chat_cache import KnownMessages
 from tavernkit.risu_ai._chat.chat_list import HistoryWriter
-from tavernkit.risu_ai._chat.chat_memory import KnownMessages
 from tavernkit.risu_ai._regex_scripts.results import ResultKey, ScriptedTexts, ScriptResults
 from tavernkit.risu_ai._regex_scripts.runner import RegexScriptRunner
 from tavernkit.stores import InMemoryVariablesStore

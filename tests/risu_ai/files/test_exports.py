@@ -5,24 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tavernkit.cards._png import encode_chunk, placeholder_png, text_chunk
-from tavernkit.errors import ConfigError, FileFormatError, TavernKitError, WarningLog
+from tavernkit.errors import FileFormatError, TavernKitError, WarningLog
 from tavernkit.risu_ai import (
     ChatFile,
     PersonaFileError,
     RisuPersona,
-    Save,
-    export_charx,
     read_persona,
-    to_chat_preset,
-    write_module,
     write_persona,
 )
 from tavernkit.risu_ai._files.chat_file import ChatFileError
@@ -92,18 +87,3 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 PATH: Any = "my.risup"
-
-
-@pytest.mark.parametrize(
-    ("mistake", "told"),
-    [
-        (lambda: Save.from_json({}).save(cast("Any", 5)), "path must be"),
-        (lambda: to_chat_preset(PATH), r"such as Preset.load\(path\)"),
-        (lambda: export_charx(PATH, lambda _: b""), "character must be a RisuCharacter"),
-        (lambda: write_module(PATH), "module must be"),
-        (lambda: write_persona(PATH), "persona must be a RisuPersona"),
-    ],
-)
-def test_what_writes_files_says_what_to_pass(mistake: Callable[[], object], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
-        mistake()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from tavernkit._arguments import require
 from tavernkit._values import Json, JsonObject, is_mapping, is_object, thaw, thaw_object
 from tavernkit.cards._bundle import Bundle
 from tavernkit.cards._character import Character
@@ -124,5 +123,4 @@ def export_charx(character: RisuCharacter, read_asset: Callable[[str], bytes], *
         read_asset: Returns the content of an asset, by the path that the character has for it.
         now: The time of the export; by default, the current time.
     """
-    require("character", character, RisuCharacter)
     return exported(thaw_object(character.raw), read_asset, now=int((now or datetime.now(UTC)).timestamp()))

@@ -7,7 +7,6 @@ import io
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import json_stringify
 from tavernkit._values import JsonObject, is_mapping, is_sequence, thaw, thaw_object
@@ -97,7 +96,6 @@ def write_module(module: RisuModule | Mapping[str, object], suffix: str = ".risu
     Raises:
         ConfigError: The suffix is unknown.
     """
-    require("module", module, RisuModule | Mapping[str, object])
     content = thaw_object(module.raw if isinstance(module, RisuModule) else module)
     if suffix == ".json":
         return json_stringify({"type": MODULE_TYPE, **content}).encode()

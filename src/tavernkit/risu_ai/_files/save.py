@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tavernkit._arguments import require
 from tavernkit._atomic import replace_atomically, write_atomically
 from tavernkit._text.json_reader import json_object
 from tavernkit._values import Json, JsonObject, LazySequence, is_mapping, is_sequence, thaw_object
@@ -344,7 +343,6 @@ class Save:
         ``.json`` is the database as JSON (which only TavernKit reads), a name that begins with ``database`` is a
         database in blocks as in RisuAI's data folder, everything else a local backup with all assets.
         """
-        require("path", path, str | os.PathLike[str])
         target = Path(path)
         if target.suffix.lower() == ".json":
             write_atomically(target, dump_json(_plain(self.database)).encode())

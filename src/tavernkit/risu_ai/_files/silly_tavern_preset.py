@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from tavernkit._arguments import require
 from tavernkit._dataclass import dataclass
 from tavernkit._text.js_values import to_number, truthy
 from tavernkit._values import Json, JsonObject, is_mapping, is_sequence, thaw
@@ -123,7 +122,6 @@ def to_chat_preset(preset: Preset, *, warn: Warn = log_warning) -> JsonObject:
         preset: The preset to write.
         warn: Called with each warning; by default they are logged.
     """
-    require("preset", preset, Preset, "a risu_ai.Preset, such as Preset.load(path)")
     writer = _Writer(warn)
     for card in preset.prompt_template or _template_of(preset):
         writer.add(card)

@@ -10,8 +10,8 @@ from tavernkit.prompt._block import Omission
 from tavernkit.prompt._context import REFERENCE
 from tavernkit.prompt._pipeline import NoConfig, Step
 from tavernkit.risu_ai._caching import insert_frozen
+from tavernkit.risu_ai._chat.chat_cache import Written, WrittenMessages, may_have_cbs
 from tavernkit.risu_ai._chat.chat_list import ChatRules, HistoryWriter
-from tavernkit.risu_ai._chat.chat_memory import Written, WrittenMessages, may_have_cbs
 from tavernkit.risu_ai._chat.prompt_message import Media
 from tavernkit.risu_ai._models import IMAGE_INPUT
 from tavernkit.risu_ai._objects import RisuMessage

@@ -68,7 +68,7 @@ def _count(_key: object, known: KnownMessages) -> int:
     return len(known.messages)
 
 
-class ChatMemory:
+class ChatCache:
     """Caches facts about the messages of some chats."""
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ def _written_count(_key: object, written: WrittenMessages) -> int:
     return len(written.messages)
 
 
-class HistoryMemory:
+class HistoryCache:
     """Caches the written messages of some chats."""
 
     def __init__(self) -> None:
