@@ -52,7 +52,7 @@ class _Supa:
             return MemoryOutcome(items=list(self.given.items), total=self.given.total)
         self.drop(next((i for i, item in enumerate(self.items) if item.memo == NEW_CHAT_MEMO), 0))
         self.load()
-        if self.total < self.given.max_context:  # RisuAI stores memory anew when it fits exactly
+        if self.total < self.given.max_context:  # RisuAI stores memory again when it fits exactly
             message = memory_message(f"{self.summary}\n\n{self.past_events}")
             return MemoryOutcome(items=[message, *self.items], total=self.total)
         while self.total > self.given.max_context:

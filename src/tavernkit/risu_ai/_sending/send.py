@@ -321,7 +321,7 @@ class Send(Operation):
         before = ""
         self._flag_streaming(state, on=True)
         if continued and state.chat.messages:
-            *others, last = state.chat.messages  # it grows whoever wrote it, so a user's message stays the user's
+            *others, last = state.chat.messages  # it keeps its role: a user's message stays the user's
             before = last.data
             info = self._generation_info(state, self._new_id(state, len(others)))
             message = dataclasses.replace(last, raw=MappingProxyType({**last.raw, "generationInfo": info}))

@@ -260,7 +260,7 @@ def begin_turn(
     written = _bias(turn, messages, text, inline)
     bias, of_message = expand(written), bool(written) and written != turn.user_prompt_bias
     if not text and turn.generation_type == "normal" and not turn.untouched:
-        # Whoever spoke last: this text may follow another message of the user.
+        # The last speaker does not matter: this text may follow another message of the user.
         text = trim(turn.send_if_empty)
     if not text:
         return Turn(tuple(messages), bias, bias_of_message=of_message)

@@ -53,7 +53,7 @@ def idle_duration(environment: MacroEnvironment) -> str:
 
 
 def _last_answered(chat: Sequence[ChatMessage]) -> int | None:
-    # Whoever wrote the newest message, it does not count.
+    # The newest message does not count, no matter who wrote it.
     visible = [index for index, line in enumerate(chat) if not line.is_system]
     return next((index for index in reversed(visible[:-1]) if chat[index].is_user), None)
 
