@@ -9,7 +9,7 @@ from functools import cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Literal, get_args
 
-from tavernkit._arguments import require, require_choice
+from tavernkit._arguments import require_choice
 from tavernkit._text.strict_json import byte_length
 from tavernkit._text.traced import join, plain
 from tavernkit._values import EMPTY_OBJECT, LRUCache, is_mapping, thaw_object
@@ -79,9 +79,6 @@ def render_liquid(
         now_ms: The clock, in milliseconds.
         warn: Called with each warning.
     """
-    require("text", text, str)
-    require("assigns", assigns, Mapping[str, object])
-    require("context", context, Mapping[str, object])
     require_choice("on_error", on_error, _ON_ERROR)
     raising = strict or on_error == "raise"
     problem: LiquidError
