@@ -51,7 +51,6 @@ def loop(tools: Any = ()) -> ToolLoopRunner:
         (lambda: PromptRunner(ScriptedModel()).build_request(config(), message_transforms="x"), "put it in a list"),
         (lambda: PromptRunner(ScriptedModel()).build_request(config(), dialect=5), "dialect must be text"),  # pyright: ignore[reportArgumentType]
         (lambda: ToolLoopRunner(PromptRunner(ScriptedModel()), config(), executor=print, aliases=["a"]), "a mapping"),  # pyright: ignore[reportArgumentType]
-        (lambda: render_liquid("{{ a }}", assigns="a"), "assigns must be a mapping"),  # pyright: ignore[reportArgumentType]
         (lambda: build(system_template=5), "a Liquid template, or None for no text"),  # pyright: ignore[reportArgumentType]
         (lambda: asyncio.run(PromptRunner(ScriptedModel()).perform("Hi")), "build_request"),  # pyright: ignore[reportArgumentType]
         (lambda: loop(print), "FunctionToolset"),
@@ -67,7 +66,6 @@ def loop(tools: Any = ()) -> ToolLoopRunner:
         (lambda: asyncio.run(run_evals({}, ScriptedModel())), "options must be an EvalOptions"),  # pyright: ignore[reportArgumentType]
         (lambda: asyncio.run(run_evals(EvalOptions(), "openai:x")), "a function that makes one"),  # pyright: ignore[reportArgumentType]
         (lambda: DirectiveDefinition(5), "type must be text"),  # pyright: ignore[reportArgumentType]
-        (lambda: render_liquid(None), "text must be text"),  # pyright: ignore[reportArgumentType]
         (lambda: render_liquid("Hi", on_error="ignore"), "on_error must be one of"),  # pyright: ignore[reportArgumentType]
     ],
 )
